@@ -1,0 +1,19 @@
+"""Memory text on its way to a reader.
+
+Source: DESIGN section 8.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 but tab and LF, DEL-C1, soft hyphen, zero width, bidi and other format characters, BOM, tags, variation selectors
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def escape(text: str) -> str:
+    """Show invisible and control characters as `\\u{…}`; tab, line feed and everything visible stay."""
+    return _INVISIBLE.sub(lambda found: f"\\u{{{ord(found.group()):x}}}", text)

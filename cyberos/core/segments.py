@@ -1,0 +1,169 @@
+"""A ledger segment: rows one per line, in whole transactions, ending in LF.
+
+`read` judges the bytes of one segment. Rows of an incomplete transaction are visible to nobody. What stands after the
+last whole transaction and could be what a crash leaves (a beginning of rows, cut off anywhere, or blocks of zeros) is
+the torn tail; everything else that is wrong is damage.
+
+Source: DESIGN section 3; the torn-write model of LazyFS and ALICE (OSDI 2014).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from cyberos.core.layout import AUDIT, is_segment_path, segment_path
+from cyberos.core.rows import Row, RowError, parse_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_SEGMENT_BYTES = 1024 * 1024
+
+
+class Fault(NamedTuple):
+    """Something wrong in a segment. `line` counts from 1; `is_torn` marks what a crash may leave."""
+
+    segment: str
+    line: int
+    rule: str
+    message: str
+    is_torn: bool = False
+
+
+class Segment(NamedTuple):
+    """What a segment's bytes say: the visible rows with their lines, the faults, and where its whole part ends."""
+
+    path: str
+    rows: list[tuple[int, Row]]
+    faults: list[Fault]
+    whole_bytes: int
+    size: int
+
+    @property
+    def is_torn(self) -> bool:
+        return any(fault.is_torn for fault in self.faults)
+
+
+def iter_paths(root: str) -> Iterator[str]:
+    """Name every file below `audit/`, sorted, following no links."""
+    pending = [AUDIT]
+    while pending:
+        folder = pending.pop()
+        try:
+            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name, reverse=True)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        files = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(f"{folder}/{entry.name}")
+            else:
+                files.append(f"{folder}/{entry.name}")
+        yield from reversed(files)
+
+
+def read(path: str, blob: bytes) -> Segment:
+    """Judge the bytes of the segment at `path`."""
+    if not is_segment_path(path):
+        message = "no segment: not audit/<yyyy-mm>/<dd>/<16 hex digits>.jsonl"
+        return Segment(path, [], [Fault(path, 1, "ledger-segment-name", message)], 0, len(blob))
+    reading = _Reading(path)
+    *lines, rest = blob.split(b"\n")
+    offset = 0
+    for number, line in enumerate(lines, 1):
+        offset += len(line) + 1
+        reading.take(number, line, offset)
+    reading.finish(len(lines) + 1, rest)
+    if reading.rows:
+        reading.check_name()
+    return Segment(path, reading.rows, reading.faults, reading.whole, len(blob))
+
+
+class _Reading:
+    """The state of reading one segment, line by line."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.rows: list[tuple[int, Row]] = []
+        self.faults: list[Fault] = []
+        self.whole = 0
+        self.pending: list[tuple[int, Row]] = []
+        self.torn_from: int | None = None
+
+    def fault(self, line: int, rule: str, message: str, *, is_torn: bool = False) -> None:
+        self.faults.append(Fault(self.path, line, rule, message, is_torn))
+
+    def take(self, number: int, line: bytes, end: int) -> None:
+        if self.torn_from is not None:
+            return
+        try:
+            row = parse_row(line)
+        except RowError as error:
+            if b"\0" in line:
+                self.torn_from = number
+            else:
+                self.drop("followed by a line that is no row")
+                self.fault(number, error.rule, str(error))
+            return
+        self.add(number, row, end)
+
+    def add(self, number: int, row: Row, end: int) -> None:
+        position, length = row["tx"]
+        if position != len(self.pending) + 1:
+            self.drop("followed by a row of another transaction")
+            if position != 1:
+                self.fault(number, "ledger-tx", f"row {position} of {length} without those before it")
+                return
+        if self.pending:
+            problem = _discord(self.pending[-1][1], row)
+            if problem is not None:
+                self.drop("its rows do not belong together")
+                self.fault(number, "ledger-tx", problem)
+                return
+        elif self.rows and row["seq"] <= self.rows[-1][1]["seq"]:
+            self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {self.rows[-1][1]['seq']}")
+        self.pending.append((number, row))
+        if position == length:
+            self.rows += self.pending
+            self.pending = []
+            self.whole = end
+
+    def drop(self, why: str) -> None:
+        if self.pending:
+            number, row = self.pending[0]
+            self.fault(number, "ledger-tx", f"transaction of {row['tx'][1]} rows is incomplete, {why}")
+            self.pending = []
+
+    def finish(self, number: int, rest: bytes) -> None:
+        if rest and self.torn_from is None and _is_whole_row(rest[:-1]):
+            self.drop("followed by a damaged line")
+            self.fault(number, "ledger-row-parse", "the line end after this row was altered")
+            return
+        is_begun = bool(rest) or number == 1  # an empty file is a segment whose first write never came
+        first = self.pending[0][0] if self.pending else self.torn_from or (number if is_begun else None)
+        if first is not None:
+            self.fault(first, "ledger-tx", "an incomplete transaction at the segment's end", is_torn=True)
+
+    def check_name(self) -> None:
+        first = self.rows[0][1]
+        expected = segment_path(first["hash"], first["ts"])
+        if self.path != expected:
+            self.fault(1, "ledger-segment-name", f"by its first row this segment is {expected}")
+
+
+def _discord(before: Row, row: Row) -> str | None:
+    """Say how a row does not continue the transaction of the row before it."""
+    if row["tx"][1] != before["tx"][1] or row["ts"] != before["ts"] or row["seq"] != before["seq"] + 1:
+        return "rows of one transaction have one length, one ts and consecutive seq"
+    if row["prev"] != [before["hash"]]:
+        return "a row of a transaction has the row before it as its one parent"
+    return None
+
+
+def _is_whole_row(line: bytes) -> bool:
+    try:
+        parse_row(line)
+    except RowError:
+        return False
+    return True

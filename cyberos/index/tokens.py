@@ -1,0 +1,161 @@
+"""The one tokenizer: documents and queries become terms here and nowhere else.
+
+    terms("Fix café login: TASK-AUTH-148 in tokenStore.py")
+    -> fix cafe login task-auth-148 task auth 148 tokenstore.py token store py
+
+Unicode text is folded (NFKC, accents off, later casefold), then cut into chunks. A chunk is
+- a word or identifier: letters, digits and `_`, joined by `.`, `-`, `'` or `+`. An identifier gives itself whole,
+  then its parts (snake_case, camelCase, kebab-case, dotted, digits); parts and words are stemmed, stop words dropped;
+- a run of a script that is written without spaces: overlapping pairs of characters, one alone as it is;
+- an emoji.
+What is only stop words keeps them, so that no query that has words becomes empty.
+
+Any change that alters a term must raise `VERSION`: an index made with another version is not used.
+Source: M. F. Porter, An algorithm for suffix stripping, 1980; the stop words are Lucene's with the pronouns added.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import chain
+
+VERSION = 1
+
+# A piece longer than this is cut, so that base64 or a minified line becomes many terms and none of them is huge.
+LONGEST = 64
+
+STOP_WORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
+    "to was will with i me my we our us you your he him his she her its them what which who whom do does did has have "
+    "had am been being from so than too can just should now don't".split(),
+)
+
+# Written without spaces: Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Han, Hangul (spaced, but its particles are not).
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Vowel signs and points are no letters to `\w`, yet without them the words of these scripts fall apart.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
+_EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+
+_ASCII_CHUNK = re.compile(rf"\w{{1,{LONGEST}}}(?:[-.'+]\w{{1,{LONGEST}}}){{0,7}}(?:\+\+|\#(?!\w))?", re.ASCII)
+_WORD = rf"(?:(?![{_UNSPACED}])[\w{_MARKS}]){{1,{LONGEST}}}"
+_CHUNK = re.compile(rf"{_WORD}(?:[-.'+]{_WORD}){{0,7}}(?:\+\+|\#(?!\w))?|[{_UNSPACED}]+|[{_EMOJI}]")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+_PARTS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # camelCase, HTTPServer, x86
+_PLAIN_PARTS = re.compile(rf"\d+|(?:[^\W\d_]|[{_MARKS}])+")
+_DIGEST = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of a text in order, with repeats; an identifier stands before its parts."""
+    if text.isascii():
+        chunks = _ASCII_CHUNK.findall(text)
+        return list(chain.from_iterable(map(_kept, chunks))) or list(chain.from_iterable(map(_cut, chunks)))
+    chunks = _CHUNK.findall(_folded(text))
+    found = [_pairs(chunk) if _IS_UNSPACED.match(chunk) else _kept(chunk) for chunk in chunks]
+    return list(chain.from_iterable(found)) or list(chain.from_iterable(map(_cut, chunks)))
+
+
+def _folded(text: str) -> str:
+    """Return compatibility forms unified and accents off; case stays, as camelCase is still to be seen."""
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text.replace("\u2019", "'")))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", text))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept(chunk: str) -> tuple[str, ...]:
+    return tuple(stem(term) for term in _cut(chunk) if term not in STOP_WORDS)
+
+
+def _cut(chunk: str) -> tuple[str, ...]:
+    """Return the chunk's terms before stemming: the whole, then its parts when there is more than one."""
+    chunk = chunk.removesuffix("'s")
+    whole = chunk.strip("_").casefold() or "_"
+    if whole.isalpha() and (chunk[1:].islower() or chunk.isupper()):
+        return (whole,)
+    if whole in STOP_WORDS or _DIGEST.fullmatch(whole):
+        return (whole,)
+    parts = [part.casefold() for part in (_PARTS if chunk.isascii() else _PLAIN_PARTS).findall(chunk)]
+    return (whole, *parts) if len(parts) > 1 else (whole,)
+
+
+# Porter's notation: C a run of consonants, V a run of vowels; a word is [C](VC)^m[V], m its measure.
+_C, _V = "[^aeiou][^aeiouy]*", "[aeiouy][aeiou]*"
+_M_GT_0 = re.compile(f"(?:{_C})?{_V}{_C}")
+_M_EQ_1 = re.compile(f"(?:{_C})?{_V}{_C}(?:{_V})?$")
+_M_GT_1 = re.compile(f"(?:{_C})?{_V}{_C}{_V}{_C}")
+_HAS_VOWEL = re.compile(f"(?:{_C})?[aeiouy]")
+_CVC = re.compile(f"{_C}[aeiouy][^aeiouwxy]$")
+_DOUBLE = re.compile(r"([^aeioulsz])\1$")
+
+_STEP_2 = {
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
+    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
+    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
+}  # fmt: skip
+_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_STEP_4 = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize".split()
+
+
+def _longest(suffixes: object) -> re.Pattern[str]:
+    """Return a pattern whose group 2 is the longest of the suffixes that the word ends in."""
+    by_length = sorted(suffixes, key=len, reverse=True)  # type: ignore[call-overload]
+    return re.compile(f"(.+?)({'|'.join(by_length)})$")
+
+
+_ENDS_2, _ENDS_3, _ENDS_4 = _longest(_STEP_2), _longest(_STEP_3), _longest(_STEP_4)
+
+
+def stem(word: str) -> str:
+    """Return Porter's stem of a lower-case English word; what is no ASCII word comes back as it is."""
+    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+        return word
+    # `y` at the start is a consonant; as a capital it is one to every pattern above.
+    word = "Y" + word[1:] if word[0] == "y" else word
+    word = _step_1(word)
+    for ends, become in ((_ENDS_2, _STEP_2), (_ENDS_3, _STEP_3)):
+        if (match := ends.match(word)) and _M_GT_0.match(match[1]):
+            word = match[1] + become[match[2]]
+    if (match := _ENDS_4.match(word)) and _M_GT_1.match(match[1]) and (match[2] != "ion" or match[1][-1] in "st"):
+        word = match[1]
+    return _step_5(word).lower()
+
+
+def _step_1(word: str) -> str:
+    """Plurals, -ed and -ing, final y."""
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if word.endswith("eed"):
+        word = word[:-1] if _M_GT_0.match(word[:-3]) else word
+    elif (base := _without(word, "ed") or _without(word, "ing")) and _HAS_VOWEL.match(base):
+        if base.endswith(("at", "bl", "iz")) or (_M_EQ_1.match(base) and _CVC.match(base)):
+            word = base + "e"
+        else:
+            word = base[:-1] if _DOUBLE.search(base) else base
+    if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
+        word = word[:-1] + "i"
+    return word
+
+
+def _step_5(word: str) -> str:
+    """Final e, final ll."""
+    base = word[:-1]
+    if word.endswith("e") and (_M_GT_1.match(base) or (_M_EQ_1.match(base) and not _CVC.match(base))):
+        word = base
+    return word[:-1] if word.endswith("ll") and _M_GT_1.match(word) else word
+
+
+def _without(word: str, suffix: str) -> str:
+    return word[: -len(suffix)] if word.endswith(suffix) else ""
