@@ -13,7 +13,7 @@ import click
 
 from cyberos.cli import output
 from cyberos.core import canonical
-from cyberos.core.episode import Episode
+from cyberos.core.episode import FIELDS, Episode
 from cyberos.core.episode import log as log_episode
 from cyberos.core.errors import InvalidMemory
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from cyberos.core.writer import Writer
 
 PART = 10_000  # episodes in one transaction of an import
-_FIELDS = (
-    "task approach outcome duration_ms token_cost quality_score notes error lesson evidence evidence_ref ended scope "
-    "tags commit transcript_ref occurred_at"
-).split()
 
 
 @click.group()
@@ -66,7 +62,7 @@ Examples:
 @click.option("--actor", help="Who is named in the ledger.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def log(ctx: click.Context, **options: Any) -> int:
+def log(ctx: click.Context, /, **options: Any) -> int:
     """Log one episode from flags, or many from a file.
 
     Prints the path of the new episode. Nothing is written when anything is wrong.
@@ -92,7 +88,7 @@ class _Arguments:
 
 def run(writer: Writer, args: Any, actor: str) -> str:
     """Log the episode whose fields are the attributes of `args`; give its path."""
-    given = {name: getattr(args, name, None) for name in _FIELDS}
+    given = {name: getattr(args, name, None) for name in FIELDS}
     path = log_episode(
         writer, Episode(**{name: value for name, value in given.items() if value is not None}), actor=actor
     )

@@ -63,13 +63,12 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as error:
+        except click.UsageError:
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], VERBS, n=1)
-            if near and "did you mean" not in error.message.lower():
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+            advice = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{advice}", ctx) from None
 
 
 @click.group(
@@ -81,7 +80,7 @@ class Verbs(click.Group):
 @click.option("--store", metavar="DIR", help="The vault. Default: CYBEROS_STORE, else the nearest folder that is one.")
 @click.pass_context
 def cli(ctx: click.Context, store: str | None) -> None:
-    """The memory an agent keeps of what it did: plain markdown in git.
+    """Keep an agent's memory of what it did: plain markdown in git.
 
     Have I done this before, and how did it really go?
     """

@@ -11,6 +11,7 @@ Source: RFC 8259; RFC 8785 for the idea; DESIGN section 3 for the spelling of fl
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 MAX_INTEGER = 2**53 - 1
@@ -33,18 +34,13 @@ def format_float(value: float) -> str:
 
 def dump(value: Any) -> str:
     """Give the canonical compact ASCII JSON of `value`. Raises: ValueError for what JSON cannot hold."""
-    if _has_odd_float(value):
-        return _dump(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _has_odd_float(value: Any) -> bool:
+    text = _COMPACT.encode(value)
     # json spells a float by its repr, which is ours too but for exponents and the negative zero
-    if isinstance(value, float):
-        return value == 0 or "e" in (text := repr(value)) or "n" in text
-    if isinstance(value, dict):
-        return any(_has_odd_float(item) for item in value.values())
-    return isinstance(value, list | tuple) and any(_has_odd_float(item) for item in value)
+    return _dump(value) if _ODD_FLOAT.search(text) else text
+
+
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_ODD_FLOAT = re.compile(r"[0-9]e[+-][0-9]|-0\.0")  # found in a string it only costs time
 
 
 def _dump(value: Any) -> str:

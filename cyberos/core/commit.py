@@ -219,8 +219,7 @@ def _finish(files: Files, draft: Draft, staged: list[str], current: State, *, sy
 
 def _link(files: Files, memory: Admitted, name: str, current: State) -> None:
     entry, path = f"{layout.STAGE}/{name}", memory.path
-    files.make_folder(os.path.dirname(path))
-    if files.stat(path) is None or memory.kind == layout.EPISODE:
+    if memory.kind == layout.EPISODE or files.stat(path) is None:
         is_linked = files.link(entry, path)
     else:
         is_linked = files.link(entry, f"{entry}.tmp")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCHEMA_NAME = "memory.schema.json"
 INVARIANTS_NAME = "memory.invariants.yaml"
 SEVERITIES = ("error", "warning", "info")
+_SHOWN = 60  # characters of a wrong value that a message repeats
 SCOPES = ("file", "ledger", "vault", "git")
 
 
@@ -222,7 +223,7 @@ def _spell(error: jsonschema.ValidationError) -> Iterator[tuple[str, str, str]]:
 
 def _show(value: Any) -> str:
     shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "…"
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
 
 
 def _select(kind: str, pointer: str, keyword: str) -> str:

@@ -51,7 +51,7 @@ class Dag:
         return self._run[ancestor] in self._before(self._first[self._run[row]])
 
     def _before(self, first: str) -> set[int]:
-        """The runs that a run's first row descends from; each is entered at its last row."""
+        """Give the runs that a run's first row descends from; each is entered at its last row."""
         if first not in self._reached:
             seen: set[int] = set()
             pending = [first]

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cyberos.core import contract, frontmatter, layout, text
 from cyberos.core.errors import EpisodeImmutable, InvalidMemory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _RANDOM_HEX = 6
 _SHORT_TRIES = 16
@@ -65,10 +67,11 @@ class Episode:
     occurred_at: str | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, _clean(field.name, getattr(self, field.name)))
+        values = vars(self)  # the one moment at which a frozen episode is still being made
+        for name in FIELDS:
+            values[name] = _clean(name, values[name])
         contract.check(self.frontmatter())
-        self.render()
+        values["_text"] = frontmatter.serialise(self.frontmatter(), self.searchable_document())
 
     def searchable_document(self) -> str:
         """Give the text that is indexed, embedded, and written as the body."""
@@ -78,15 +81,15 @@ class Episode:
     def frontmatter(self) -> dict[str, Any]:
         """Give the fields as they stand in the file: without those that are absent, empty or at their default."""
         found: dict[str, Any] = {"kind": layout.EPISODE}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not (field.name in _DEFAULTS and value == _DEFAULTS[field.name]):
-                found[field.name] = list(value) if isinstance(value, tuple) else value
+        for name in FIELDS:
+            value = getattr(self, name)
+            if value is not None and value != _DEFAULTS.get(name):
+                found[name] = list(value) if isinstance(value, tuple) else value
         return found
 
     def render(self) -> str:
-        """Give the whole file. Raises: InvalidMemory (layout-file-size)."""
-        return frontmatter.serialise(self.frontmatter(), self.searchable_document())
+        """Give the whole file."""
+        return str(vars(self)["_text"])
 
     @classmethod
     def from_frontmatter(cls, values: dict[str, Any]) -> Episode:
@@ -95,10 +98,9 @@ class Episode:
         Raises: InvalidMemory.
         """
         given = {key: value for key, value in values.items() if key != "kind"}
-        names = [field.name for field in fields(cls)]
         for key in given:
-            if key not in names:
-                raise unknown_field(key, names)
+            if key not in FIELDS:
+                raise unknown_field(key)
         if values.get("kind", layout.EPISODE) != layout.EPISODE:
             message = f"kind is {values['kind']!r}; an episode's kind is 'episode'"
             raise InvalidMemory("memory-kind-closed-enum", message, pointer="/kind")
@@ -109,12 +111,15 @@ class Episode:
         return cls(**given)
 
 
-def unknown_field(key: str, names: list[str]) -> InvalidMemory:
+FIELDS = tuple(field.name for field in fields(Episode))
+
+
+def unknown_field(key: str) -> InvalidMemory:
     """Say that an episode has no such field, naming the nearest one that it has."""
     from difflib import get_close_matches
 
-    near = get_close_matches(key, names, n=1, cutoff=0.6)
-    advice = f"did you mean {near[0]!r}?" if near else f"an episode has {', '.join(names)}"
+    near = get_close_matches(key, FIELDS, n=1, cutoff=0.6)
+    advice = f"did you mean {near[0]!r}?" if near else f"an episode has {', '.join(FIELDS)}"
     return InvalidMemory("episode-unknown-key", f"no episode has a field {key!r}", pointer=f"/{key}", advice=advice)
 
 

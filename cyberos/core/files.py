@@ -12,75 +12,95 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cyberos.core import syscalls
 from cyberos.core.errors import UnsafePath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# a FIFO or a device must not block the open that finds out what it is
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FILE_FLAGS
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL)
+_KEPT_DEPTH = 2
 
 
 class Files:
     """Writes below one root. All paths are POSIX text relative to it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path | str) -> None:
         self.root = str(root)
+        self._kept: dict[str, int] | None = None
 
     @contextmanager
-    def _folder(self, path: str) -> Iterator[tuple[int | None, str]]:
-        """Open the folder that holds `path`; give its descriptor (or None) and the name to use with it."""
-        parts = _split(path)
-        if not _HAS_DIR_FD:
-            yield None, self._checked(parts)
-            return
-        fd = os.open(self.root, _FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0))
+    def keeping_open(self) -> Iterator[None]:
+        """Keep the upper folders open during a batch, which comes back to them for every file."""
+        self._kept = {}
         try:
-            for part in parts[:-1]:
-                fd, old = _descend(fd, part, path), fd
-                os.close(old)
+            yield
+        finally:
+            for fd in self._kept.values():
+                os.close(fd)
+            self._kept = None
+
+    @contextmanager
+    def _folder(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int | None, str]]:
+        """Open the folder that holds `path`; give its descriptor (or None) and the name to use with it.
+
+        With a list `made`, missing folders are made, and the folders in which they appeared are added to it.
+        """
+        parts = syscalls.split(path)
+        if not syscalls.HAS_DIR_FD:
+            yield None, self._checked(parts, made)
+            return
+        fd, is_ours, depth = self._nearest(parts)
+        try:
+            for number in range(depth, len(parts) - 1):
+                child = syscalls.descend(fd, parts, number, made)
+                if is_ours:
+                    os.close(fd)
+                fd, is_ours = child, True
+                if self._kept is not None and number < _KEPT_DEPTH:
+                    self._kept["/".join(parts[: number + 1])] = fd
+                    is_ours = False
             yield fd, parts[-1]
         finally:
-            os.close(fd)
+            if is_ours:
+                os.close(fd)
 
-    def _checked(self, parts: list[str]) -> str:
+    def _nearest(self, parts: list[str]) -> tuple[int, bool, int]:
+        """Give an open folder above `parts`, whether we are to close it, and how many parts lead to it."""
+        if self._kept is not None:
+            for depth in range(min(_KEPT_DEPTH, len(parts) - 1), 0, -1):
+                fd = self._kept.get("/".join(parts[:depth]))
+                if fd is not None:
+                    return fd, False, depth
+        return os.open(self.root, syscalls.FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)), True, 0
+
+    def _checked(self, parts: list[str], made: list[str] | None) -> str:
         current = self.root
-        for part in parts[:-1]:
+        for number, part in enumerate(parts[:-1]):
             current = os.path.join(current, part)
+            if made is not None and not os.path.lexists(current):
+                os.mkdir(current)
+                made.append("/".join(parts[:number]))
             if not stat.S_ISDIR(os.lstat(current).st_mode):
                 raise UnsafePath("/".join(parts), f"{part!r} is not a folder")
         return os.path.join(current, parts[-1])
 
     def make_folder(self, path: str) -> list[str]:
         """Make a folder and its parents; give the folders in which a new entry appeared, outermost first."""
-        changed = []
-        parts = _split(path)
-        for depth in range(1, len(parts) + 1):
-            current = "/".join(parts[:depth])
-            with self._folder(current) as (fd, name):
-                try:
-                    os.mkdir(name, dir_fd=fd)
-                    changed.append("/".join(parts[: depth - 1]))
-                except FileExistsError:
-                    continue
-        return changed
+        made: list[str] = []
+        with self._folder(f"{path}/x", made):
+            return made
 
     def read(self, path: str, limit: int | None = None) -> bytes:
         """Read a regular file, at most `limit` bytes. Raises: OSError, UnsafePath for what is no regular file."""
         with self._folder(path) as (fd, name):
-            handle = _open(name, _READ_FLAGS, fd, path)
+            handle = syscalls.open_file(name, syscalls.READ_FLAGS, fd, path)
             try:
-                _require_regular(os.fstat(handle), path)
-                return _read_all(handle, limit)
+                syscalls.require_regular(os.fstat(handle), path)
+                return syscalls.read_all(handle, limit)
             finally:
                 os.close(handle)
 
@@ -103,9 +123,9 @@ class Files:
     def create(self, path: str, blob: bytes, *, sync: bool) -> None:
         """Create a file exclusively. Raises: FileExistsError; on any error what was begun is taken away."""
         with self._folder(path) as (fd, name):
-            handle = _open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE_FLAGS, fd, path)
+            handle = syscalls.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | syscalls.FILE_FLAGS, fd, path)
             try:
-                _write_all(handle, blob)
+                syscalls.write_all(handle, blob)
                 if sync:
                     os.fsync(handle)
             except OSError:
@@ -119,17 +139,17 @@ class Files:
 
         On an error the file is cut back to `size`, as far as the system lets us. Raises: OSError, UnsafePath.
         """
-        flags = os.O_WRONLY | os.O_APPEND | _FILE_FLAGS | (os.O_CREAT | os.O_EXCL if size == 0 else 0)
+        flags = os.O_WRONLY | os.O_APPEND | syscalls.FILE_FLAGS | (os.O_CREAT | os.O_EXCL if size == 0 else 0)
         with self._folder(path) as (fd, name):
-            handle = _open(name, flags, fd, path)
+            handle = syscalls.open_file(name, flags, fd, path)
             try:
                 status = os.fstat(handle)
-                _require_regular(status, path)
-                _require_own(status, path)
+                syscalls.require_regular(status, path)
+                syscalls.require_own(status, path)
                 if status.st_size != size:
                     raise UnsafePath(path, f"holds {status.st_size} bytes where {size} were expected")
                 try:
-                    _write_all(handle, blob)
+                    syscalls.write_all(handle, blob)
                     if sync:
                         os.fsync(handle)
                 except OSError:
@@ -143,7 +163,7 @@ class Files:
     def truncate(self, path: str, size: int) -> None:
         """Cut a file to `size` bytes and sync it."""
         with self._folder(path) as (fd, name):
-            handle = _open(name, os.O_WRONLY | _FILE_FLAGS, fd, path)
+            handle = syscalls.open_file(name, os.O_WRONLY | syscalls.FILE_FLAGS, fd, path)
             try:
                 os.ftruncate(handle, size)
                 os.fsync(handle)
@@ -154,27 +174,29 @@ class Files:
         """Replace a derived or settings file through a temporary one beside it, atomically, unsynced."""
         with self._folder(path) as (fd, name):
             temporary = f"{name}.{os.getpid()}.tmp"
-            handle = _open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FILE_FLAGS, fd, path)
+            handle = syscalls.open_file(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | syscalls.FILE_FLAGS, fd, path
+            )
             try:
-                _write_all(handle, blob)
+                syscalls.write_all(handle, blob)
             finally:
                 os.close(handle)
             os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
 
     def link(self, source: str, target: str) -> bool:
-        """Give the file `source` the second name `target`. Raises: FileExistsError.
+        """Give the file `source` the second name `target`, making its folders. Raises: FileExistsError.
 
         Where the file system has no hard links, `source` is moved instead and False is returned.
         """
-        with self._folder(source) as (from_fd, from_name), self._folder(target) as (to_fd, to_name):
+        with self._folder(source) as (from_fd, from_name), self._folder(target, []) as (to_fd, to_name):
             try:
                 os.link(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in syscalls.NO_LINKS:
                     raise
             else:
                 return True
-            if _exists(to_name, to_fd):
+            if syscalls.exists(to_name, to_fd):
                 raise FileExistsError(errno.EEXIST, "already there", target)
             os.rename(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
             return False
@@ -183,7 +205,7 @@ class Files:
         """Move `source` onto `target`, atomically; a link or a device is never replaced."""
         status = self.stat(target)
         if status is not None:
-            _require_regular(status, target)
+            syscalls.require_regular(status, target)
         with self._folder(source) as (from_fd, from_name), self._folder(target) as (to_fd, to_name):
             os.replace(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
 
@@ -206,7 +228,7 @@ class Files:
 
     def sync_folder(self, path: str) -> None:
         """Make the entries of a folder durable; `""` is the root. Windows has no such call and needs none."""
-        if not _HAS_DIR_FD:
+        if not syscalls.HAS_DIR_FD:
             return
         with self._folder(f"{path}/x" if path else "x") as (fd, _):
             if fd is not None:
@@ -214,11 +236,11 @@ class Files:
 
     def sync_all(self, paths: list[str], folders: list[str]) -> None:
         """Make many files and folders durable with one call where the system has syncfs, else one by one."""
-        if _syncfs(self.root):
+        if syscalls.syncfs(self.root):
             return
         for path in paths:
             with self._folder(path) as (fd, name):
-                handle = _open(name, os.O_RDWR | _FILE_FLAGS, fd, path)
+                handle = syscalls.open_file(name, os.O_RDWR | syscalls.FILE_FLAGS, fd, path)
                 try:
                     os.fsync(handle)
                 finally:
@@ -231,77 +253,3 @@ class Files:
         with self._folder(path) as (fd, name):
             os.utime(name, ns=(time_ns, time_ns), dir_fd=fd)
             return os.stat(name, dir_fd=fd).st_mtime_ns
-
-
-def _split(path: str) -> list[str]:
-    parts = path.split("/")
-    if path.startswith("/") or "\\" in path or "\x00" in path or any(part in ("", ".", "..") for part in parts):
-        raise UnsafePath(path, "a path is relative to the vault and has no empty, `.` or `..` part")
-    return parts
-
-
-def _descend(fd: int, part: str, path: str) -> int:
-    try:
-        return os.open(part, _FOLDER_FLAGS, dir_fd=fd)
-    except OSError as error:
-        if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _exists(part, fd)):
-            raise UnsafePath(path, f"{part!r} is a symbolic link or no folder") from None
-        raise
-
-
-def _exists(name: str, fd: int | None) -> bool:
-    try:
-        os.stat(name, dir_fd=fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _open(name: str, flags: int, fd: int | None, path: str) -> int:
-    try:
-        return os.open(name, flags, 0o666, dir_fd=fd)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UnsafePath(path, "is a symbolic link") from None
-        raise
-
-
-def _require_regular(status: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise UnsafePath(path, "is no regular file")
-
-
-def _require_own(status: os.stat_result, path: str) -> None:
-    if status.st_nlink > 1:
-        raise UnsafePath(path, "has a second name (a hard link)")
-
-
-def _write_all(handle: int, blob: bytes) -> None:
-    view = memoryview(blob)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
-def _read_all(handle: int, limit: int | None) -> bytes:
-    size = os.fstat(handle).st_size + 1 if limit is None else limit
-    chunks = []
-    while size > 0 and (chunk := os.read(handle, size)):
-        chunks.append(chunk)
-        size = size if limit is None else size - len(chunk)
-    return b"".join(chunks)
-
-
-def _syncfs(root: str) -> bool:
-    """Sync the file system that holds `root`; report whether there was such a call and it went well."""
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if call is None:
-        return False
-    fd = os.open(root, _FOLDER_FLAGS)
-    try:
-        return bool(call(fd) == 0)
-    finally:
-        os.close(fd)

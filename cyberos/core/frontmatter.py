@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from cyberos.core import canonical
@@ -56,14 +57,21 @@ def serialise(frontmatter: dict[str, Any], body: str) -> str:
 def _dump_value(key: str, value: Any) -> str:
     if not _KEY.fullmatch(key):
         raise InvalidMemory("frontmatter-schema", f"{key[:40]!r} is not a plain ASCII key", pointer=f"/{key[:40]}")
+    if isinstance(value, str):
+        text = encode_basestring(value)
+        return text if text.isascii() and "\x7f" not in text else _ESCAPED.sub(_escape, text)
     if isinstance(value, list | tuple):
         items = [f"    {_dump_value(key, item)}" for item in value]
         return "[\n" + ",\n".join(items) + "\n  ]" if items else "[]"
     if isinstance(value, float):
         return canonical.format_float(value)
-    if value is None or isinstance(value, str | int | bool):
-        return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(value, ensure_ascii=False))
+    if value is None or isinstance(value, int):
+        return json.dumps(value)
     raise InvalidMemory("frontmatter-schema", f"{key} is neither a scalar nor a list of strings", pointer=f"/{key}")
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def check_size(block: str, text: str) -> None:
@@ -140,13 +148,12 @@ def _depth(block: str) -> int:
 
 
 def _parse_yaml(block: str, first_line: int) -> Any:
-    import frontmatter as python_frontmatter
     import yaml
+    from frontmatter.default_handlers import YAMLHandler
 
     try:
         _bound_yaml(block, first_line)
-        handler = python_frontmatter.YAMLHandler()
-        return handler.load(block)
+        return YAMLHandler().load(block)
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
         raise _unreadable(f"the frontmatter is not YAML: {error.problem or error.context}", line) from None
@@ -165,7 +172,7 @@ def _bound_yaml(block: str, first_line: int) -> None:
     keys: set[str] = set()
     at_key = False
     for event in yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        line = first_line + event.start_mark.line
+        line = first_line + (event.start_mark.line if event.start_mark else 0)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise _unreadable("the frontmatter uses a YAML anchor or alias", line)
         if depth == 1 and isinstance(event, yaml.ScalarEvent):

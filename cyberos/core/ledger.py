@@ -148,7 +148,7 @@ def scan(root: Path | str) -> Ledger:
 
 def iter_segments(root: Path | str) -> Iterable[Segment]:
     """Read the segments one by one, in the order of their names."""
-    files = Files(root)  # type: ignore[arg-type]
+    files = Files(root)
     for path in segments.iter_paths(str(root)):
         try:
             blob = files.read(path)
@@ -166,7 +166,7 @@ def _order(row: Row) -> tuple[int, str]:
 
 
 def _own_vaults(every: list[Row]) -> list[str]:
-    """The vault's own id first, then the adopted ones."""
+    """Give the vault's own id first, then the adopted ones."""
     created = [row for row in every if row["kind"] == "vault.created"] or every
     if not created:
         return []
@@ -185,7 +185,10 @@ def _short(row: dict[str, Any]) -> str:
 
 
 def folder_times(root: Path | str) -> dict[str, int]:
-    """Give the modification time in ns of `audit/` and each folder below it: they change when a segment comes or goes."""
+    """Give the modification times, in ns, of `audit/` and the folders below it.
+
+    They change when a segment comes or goes.
+    """
     found = {}
     pending = ["audit"]
     while pending:

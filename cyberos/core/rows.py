@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 from cyberos.core import canonical
@@ -97,7 +98,7 @@ def is_known(row: Row) -> bool:
 
 
 def _problem(row: Row) -> str | None:
-    if not _BASE <= row.keys():
+    if not row.keys() >= _BASE:
         return f"the row lacks {', '.join(sorted(_BASE - row.keys()))}"
     if row["v"] == VERSION and row.keys() != _BASE:
         return f"the row has unknown keys: {', '.join(sorted(row.keys() - _BASE))}"
@@ -142,7 +143,7 @@ def _is_count(value: Any) -> bool:
 def _are_parents(value: Any) -> bool:
     if not isinstance(value, list) or not all(isinstance(item, str) and _HASH.fullmatch(item) for item in value):
         return False
-    return all(left < right for left, right in zip(value, value[1:], strict=False))
+    return all(left < right for left, right in pairwise(value))
 
 
 def _depth(value: Any) -> int:

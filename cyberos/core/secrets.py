@@ -27,7 +27,7 @@ _STAND_IN = (
 
 # kind, literals of which one must stand in the text, pattern. The last group, if any, is the credential. A leading \b
 # is tested on the text as given (`_ALONE`), for prefixes that may end a word (`disk-`) or stand in base64.
-# Of two that overlap the upper one names the credential.
+# Of two that overlap the first names the credential, of two that start together the upper one.
 _RULES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # the header alone counts; the body goes with it, up to its END or as far as it looks like base64
     ("private-key", ("-----BEGIN",), (r"-----BEGIN ?" + _ARMOUR
@@ -43,8 +43,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("slack-token", ("xox", "xapp-"), r"(?:xox[abeoprs](?:\.xox[bp])?|xapp-[0-9])-[A-Za-z0-9-]{24,250}"),
     ("slack-webhook", ("hooks.slack.com/",), r"hooks\.slack\.com/[a-z]{5,12}/T[A-Z0-9]{6,14}(?:/\w{6,64}){2,3}"),
     ("discord-webhook", ("/api/webhooks/",), r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,80}"),
-    ("stripe-key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"),
-        r"\b(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9+/=]{24,250}"),
+    ("stripe-key", ("k_live_", "k_test_", "whsec_"), r"\b(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9+/=]{24,250}"),
     ("google-api-key", ("AIza",), r"\bAIza[A-Za-z0-9_-]{35}"),
     ("google-oauth", ("ya29.", "GOCSPX-"), r"ya29\.[A-Za-z0-9_-]{40,500}|GOCSPX-[A-Za-z0-9_-]{28}"),
     ("anthropic-key", ("sk-ant-",), r"sk-ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{24,250}"),
@@ -60,7 +59,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pypi-token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,500}"),
     ("docker-token", ("dckr_",), r"dckr_[po]at_[A-Za-z0-9_-]{27,40}"),
     ("sendgrid-key", ("SG.",), r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
-    ("digitalocean-token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[opr]_v1_[a-f0-9]{64}"),
+    ("digitalocean-token", ("_v1_",), r"do[opr]_v1_[a-f0-9]{64}"),
     ("databricks-token", ("dapi",), r"\bdapi[a-f0-9]{32}"),
     ("shopify-token", ("shp",), r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
     ("telegram-token", (":AA",), r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
@@ -112,16 +111,16 @@ def redact(text: str) -> tuple[str, list[str]]:
 
 
 def _find(text: str) -> list[tuple[int, int, str]]:
-    if not (suspects := _suspects(text)):
+    if not (ranks := _suspects(text)):
         return []
     shown, origin = _rendered(text)
     forms: tuple[tuple[str, Sequence[int]], ...] = ((text, range(len(text))), (shown, origin), _joined(shown, origin))
-    spans = sorted(span for form, origin in forms for rank in suspects for span in _spans(rank, text, form, origin))
+    spans = sorted(span for form, origin in forms for span in _spans(ranks, text, form, origin))
     merged: list[tuple[int, int, int]] = []
-    for start, end, rank in spans:
-        first, last, upper = merged.pop() if merged and start < merged[-1][1] else (start, end, rank)
-        merged.append((first, max(last, end), min(upper, rank)))
-    return [(start, end, _RULES[rank][0]) for start, end, rank in merged]
+    for span in spans:
+        start, rank, end = merged.pop() if merged and span[0] < merged[-1][2] else span
+        merged.append((start, rank, max(end, span[2])))
+    return [(start, end, _RULES[rank][0]) for start, rank, end in merged]
 
 
 def _suspects(text: str) -> list[int]:
@@ -174,28 +173,28 @@ def _joined(shown: str, origin: list[int]) -> tuple[str, list[int]]:
     return "".join([shown[index] for index in kept]), [origin[index] for index in kept]
 
 
-def _spans(rank: int, text: str, form: str, origin: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, end, rank) in characters of `text` for each credential that the rule finds in `form`."""
-    pattern, start = _pattern(rank), 0
-    while match := pattern.search(form, start):
-        start = match.start() + 1
-        match = _trimmed(match, text, origin)
-        first, last = match.span(match.lastindex or 0)
-        begin, end, value = origin[first], origin[last - 1] + 1, form[first:last]
-        around = f"{text[max(0, begin - 16) : begin]}\0{text[end : end + 1]}"
-        is_glued = _RULES[rank][2].startswith(r"\b") and not re.search(_ALONE, around)
-        is_list = end - begin > last - first and re.fullmatch("[a-z_-]+", value)  # of words, one a line
-        if not (is_glued or is_list or re.search(_FILLER, value[:48])):
-            start = match.end()
-            yield begin, end, rank
+def _spans(ranks: list[int], text: str, form: str, origin: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (start, rank, end) in characters of `text` for each credential that these rules find in `form`."""
+    for rank in ranks:
+        pattern, start = _pattern(rank), 0
+        while match := pattern.search(form, start):
+            start = match.start() + 1
+            match = _trimmed(match, ranks, text, origin)
+            first, last = match.span(match.lastindex or 0)
+            begin, end, value = origin[first], origin[last - 1] + 1, form[first:last]
+            around = f"{text[max(0, begin - 16) : begin]}\0{text[end : end + 1]}"
+            is_glued = _RULES[rank][2].startswith(r"\b") and not re.search(_ALONE, around)
+            is_list = end - begin > last - first and re.fullmatch("[a-z_-]+", value)  # of words, one a line
+            if not (is_glued or is_list or re.search(_FILLER, value[:48])):
+                start = match.end()
+                yield begin, rank, end
 
 
-def _trimmed(match: re.Match[str], text: str, origin: Sequence[int]) -> re.Match[str]:
+def _trimmed(match: re.Match[str], ranks: list[int], text: str, origin: Sequence[int]) -> re.Match[str]:
     """Give back whole lines of plain words, or the next credential, that a join added to a match whole without them."""
-    literals = tuple(literal for literal, _ in _LITERALS)
     for cut in range(match.end() - 1, match.start(), -1):
         if not set(_MARGIN).isdisjoint(text[origin[cut - 1] + 1 : origin[cut]]):
             added = match.string[cut : match.end()]
-            if added.startswith(literals) or re.fullmatch(_PLAIN_WORDS, added):
+            if re.fullmatch(_PLAIN_WORDS, added) or any(_pattern(rank).match(match.string, cut) for rank in ranks):
                 match = match.re.fullmatch(match.string, match.start(), cut) or match
     return match

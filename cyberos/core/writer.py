@@ -179,7 +179,7 @@ class Writer:
             finally:
                 self._local.draft = None
             if draft.rows:
-                with _write_errors(self.path):
+                with _write_errors(self.path), self._files.keeping_open():
                     self.notes += commit(self._files, draft, current, self._durability)
 
     @property
