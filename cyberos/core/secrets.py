@@ -81,8 +81,6 @@ _LITERALS = tuple((literal, rank) for rank, (_, literals, _) in enumerate(_RULES
 _ALONE = r"(?:^|[^A-Za-z0-9]|\\[abfnrtv]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,12}m)\0(?![A-Za-z0-9])"
 _FILLER = r"(?i)[x*0]{8}|example|placeholder|redacted|changeme|your[-_]"
 _PLAIN_WORDS = r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_](?:[A-Z]?[a-z]+|[A-Z]+))*+"
-# as cyberos.core.text removes them; what is left of a broken one is a control character and goes with the invisible
-_ANSI = "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-Z\\\\^-~])"
 _MARGIN = " \t\\\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 # default-ignorable though Unicode counts them as letters and marks; all of planes 14 to 16 is besides
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -127,7 +125,7 @@ def _suspects(text: str) -> list[int]:
     """Give the ranks of the rules whose pattern stands in some form of `text`; cheap when none does."""
     shown = text
     if not (text.isascii() and "".join(text.splitlines()).replace("\t", "").isprintable()):
-        shown = re.sub(_ANSI, "", text)
+        shown = ANSI.sub("", text)
         if folds := _folds(text):
             shown = "".join([folds.get(char, char) for char in shown])
     line = "".join([part.strip(_MARGIN) for part in shown.splitlines()])
@@ -158,7 +156,7 @@ def _folds(text: str) -> dict[str, str]:
 def _rendered(text: str) -> tuple[str, list[int]]:
     """Give `text` as recall would show it, and for each character its offset in `text`."""
     folds = _folds(text)
-    escapes = {offset for match in re.finditer(_ANSI, text) for offset in range(*match.span())}
+    escapes = {offset for match in ANSI.finditer(text) for offset in range(*match.span())}
     pieces = [(folds.get(char, char), offset) for offset, char in enumerate(text) if offset not in escapes]
     return "".join([piece for piece, _ in pieces]), [offset for piece, offset in pieces for _ in piece]
 

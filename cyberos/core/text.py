@@ -14,7 +14,7 @@ import re
 from cyberos.core.errors import InvalidMemory
 
 # CSI ... final byte, OSC/DCS/PM/APC/SOS strings up to BEL or ST, two-byte escapes
-_ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-Z\\\\^-~])")
+ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-Z\\\\^-~])")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _NAMES = {"\r": "a lone carriage return", "\x00": "NUL", "\x1b": "a broken escape sequence", "\x7f": "DEL"}
 
@@ -22,7 +22,7 @@ _NAMES = {"\r": "a lone carriage return", "\x00": "NUL", "\x1b": "a broken escap
 def clean(text: str) -> str:
     """Drop ANSI escape sequences and turn CRLF into LF."""
     if "\x1b" in text:
-        text = _ANSI.sub("", text)
+        text = ANSI.sub("", text)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 

@@ -1,17 +1,19 @@
 """The one tokenizer: documents and queries become terms here and nowhere else.
 
-    terms("Fix café login: TASK-AUTH-148 in tokenStore.py")
-    -> fix cafe login task-auth-148 task auth 148 tokenstore.py token store py
+    terms("Fix the café login: TASK-AUTH-148 in tokenStore.py")
+    -> fix the cafe login task-auth-148 task auth 148 in tokenstore.py token store py
 
-Unicode text is folded (NFKC, accents off, later casefold), then cut into chunks. A chunk is
+Unicode text is folded (NFKC, accents off, at last casefold), then cut into chunks. A chunk is
 - a word or identifier: letters, digits and `_`, joined by `.`, `-`, `'` or `+`. An identifier gives itself whole,
-  then its parts (snake_case, camelCase, kebab-case, dotted, digits); parts and words are stemmed, stop words dropped;
+  then its parts (snake_case, camelCase, kebab-case, dotted, digits); words and parts are stemmed, stop words are not;
 - a run of a script that is written without spaces: overlapping pairs of characters, one alone as it is;
 - an emoji.
-What is only stop words keeps them, so that no query that has words becomes empty.
+
+Documents keep their stop words: they count in its length, which ranks better (bench/calibrate.py), and they are there
+to be found by a query that has no other word. Queries drop them: `content(terms(query))`.
 
 Any change that alters a term must raise `VERSION`: an index made with another version is not used.
-Source: M. F. Porter, An algorithm for suffix stripping, 1980; the stop words are Lucene's with the pronouns added.
+Source: M. F. Porter, An algorithm for suffix stripping, 1980, with the two later rules of his own program (-bli, -logi).
 """
 
 from __future__ import annotations
@@ -20,10 +22,14 @@ import re
 import unicodedata
 from functools import lru_cache
 from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 VERSION = 1
 
-# A piece longer than this is cut, so that base64 or a minified line becomes many terms and none of them is huge.
+# A longer run is cut, so that base64 or a minified line becomes several terms and none of them is huge.
 LONGEST = 64
 
 STOP_WORDS = frozenset(
@@ -41,9 +47,11 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 
-_ASCII_CHUNK = re.compile(rf"\w{{1,{LONGEST}}}(?:[-.'+]\w{{1,{LONGEST}}}){{0,7}}(?:\+\+|\#(?!\w))?", re.ASCII)
+_JOINED = rf"(?:[-.'+]{{0}}){{{{0,7}}}}(?:\+\+|#(?!\w))?"  # token_store.py, don't, and at the end C++ or C#
+_ASCII_WORD = rf"\w{{1,{LONGEST}}}"
 _WORD = rf"(?:(?![{_UNSPACED}])[\w{_MARKS}]){{1,{LONGEST}}}"
-_CHUNK = re.compile(rf"{_WORD}(?:[-.'+]{_WORD}){{0,7}}(?:\+\+|\#(?!\w))?|[{_UNSPACED}]+|[{_EMOJI}]")
+_ASCII_CHUNK = re.compile(_ASCII_WORD + _JOINED.format(_ASCII_WORD), re.ASCII)
+_CHUNK = re.compile(f"{_WORD}{_JOINED.format(_WORD)}|[{_UNSPACED}]+|[{_EMOJI}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
@@ -55,11 +63,14 @@ _DIGEST = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")
 def terms(text: str) -> list[str]:
     """Return the terms of a text in order, with repeats; an identifier stands before its parts."""
     if text.isascii():
-        chunks = _ASCII_CHUNK.findall(text)
-        return list(chain.from_iterable(map(_kept, chunks))) or list(chain.from_iterable(map(_cut, chunks)))
+        return list(chain.from_iterable(map(_cut, _ASCII_CHUNK.findall(text))))
     chunks = _CHUNK.findall(_folded(text))
-    found = [_pairs(chunk) if _IS_UNSPACED.match(chunk) else _kept(chunk) for chunk in chunks]
-    return list(chain.from_iterable(found)) or list(chain.from_iterable(map(_cut, chunks)))
+    return list(chain.from_iterable(_pairs(chunk) if _IS_UNSPACED.match(chunk) else _cut(chunk) for chunk in chunks))
+
+
+def content(found: list[str]) -> list[str]:
+    """Return the terms that are no stop words; all of them when there are no others."""
+    return [term for term in found if term not in STOP_WORDS] or found
 
 
 def _folded(text: str) -> str:
@@ -73,20 +84,19 @@ def _pairs(run: str) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _kept(chunk: str) -> tuple[str, ...]:
-    return tuple(stem(term) for term in _cut(chunk) if term not in STOP_WORDS)
-
-
 def _cut(chunk: str) -> tuple[str, ...]:
-    """Return the chunk's terms before stemming: the whole, then its parts when there is more than one."""
+    """Return the chunk's terms: the whole, then its parts when there is more than one."""
     chunk = chunk.removesuffix("'s")
     whole = chunk.strip("_").casefold() or "_"
-    if whole.isalpha() and (chunk[1:].islower() or chunk.isupper()):
-        return (whole,)
     if whole in STOP_WORDS or _DIGEST.fullmatch(whole):
         return (whole,)
-    parts = [part.casefold() for part in (_PARTS if chunk.isascii() else _PLAIN_PARTS).findall(chunk)]
-    return (whole, *parts) if len(parts) > 1 else (whole,)
+    if whole.isalpha() and (chunk[1:].islower() or chunk.isupper()):
+        return (stem(whole),)
+    parts = (_PARTS if chunk.isascii() else _PLAIN_PARTS).findall(chunk)
+    split = [part if part in STOP_WORDS else stem(part) for part in map(str.casefold, parts)]
+    if len(split) > 1:
+        return (whole, *split)
+    return (stem(whole),)
 
 
 # Porter's notation: C a run of consonants, V a run of vowels; a word is [C](VC)^m[V], m its measure.
@@ -107,10 +117,9 @@ _STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic
 _STEP_4 = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize".split()
 
 
-def _longest(suffixes: object) -> re.Pattern[str]:
-    """Return a pattern whose group 2 is the longest of the suffixes that the word ends in."""
-    by_length = sorted(suffixes, key=len, reverse=True)  # type: ignore[call-overload]
-    return re.compile(f"(.+?)({'|'.join(by_length)})$")
+def _longest(suffixes: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of two groups: a word's base and the longest of the suffixes that it ends in."""
+    return re.compile(f"(.+?)({'|'.join(sorted(suffixes, key=len, reverse=True))})$")
 
 
 _ENDS_2, _ENDS_3, _ENDS_4 = _longest(_STEP_2), _longest(_STEP_3), _longest(_STEP_4)
@@ -121,8 +130,7 @@ def stem(word: str) -> str:
     if len(word) < 3 or not (word.isascii() and word.isalpha()):
         return word
     # `y` at the start is a consonant; as a capital it is one to every pattern above.
-    word = "Y" + word[1:] if word[0] == "y" else word
-    word = _step_1(word)
+    word = _step_1("Y" + word[1:] if word[0] == "y" else word)
     for ends, become in ((_ENDS_2, _STEP_2), (_ENDS_3, _STEP_3)):
         if (match := ends.match(word)) and _M_GT_0.match(match[1]):
             word = match[1] + become[match[2]]

@@ -1,0 +1,40 @@
+# `make demo` and `make test` each set up everything they need: Python 3.11 or newer and git are enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test lint types vault check bench clean
+
+$(VENV)/.core: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(VENV)/.core $@
+
+demo: $(VENV)/.core   ## see the whole of it: log, recall, merge, doctor, tampering
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+test: $(VENV)/.dev    ## every test
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+vault: $(VENV)/.core  ## this repository's own memory
+	@$(BIN)/cyberos doctor
+
+check: lint types vault test
+
+bench: $(VENV)/.dev   ## ratios beside their floors; CYBEROS_BENCH_DATA names a folder with real episodes
+	@$(BIN)/python bench/run.py
+
+clean:
+	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .hypothesis
