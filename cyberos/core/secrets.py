@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from cyberos.core.text import ANSI
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
