@@ -8,13 +8,14 @@ Source: git(1); DESIGN section 5.
 from __future__ import annotations
 
 import os
-import subprocess
 
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "diff.external=", "--no-optional-locks")
 
 
 def run(root: str | os.PathLike[str], *arguments: str) -> bytes | None:
     """Give git's output, or None when it says no or is not there."""
+    import subprocess
+
     environment = {key: value for key, value in os.environ.items() if key not in ("GIT_EXTERNAL_DIFF", "GIT_PAGER")}
     environment["GIT_TERMINAL_PROMPT"] = "0"
     try:

@@ -13,7 +13,7 @@ Documents keep their stop words: they count in its length, which ranks better (b
 to be found by a query that has no other word. Queries drop them: `content(terms(query))`.
 
 Any change that alters a term must raise `VERSION`: an index made with another version is not used.
-Source: M. F. Porter, An algorithm for suffix stripping, 1980, with the two later rules of his own program (-bli, -logi).
+Source: M. F. Porter, An algorithm for suffix stripping, 1980, with his own program's two later rules (-bli, -logi).
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ VERSION = 1
 
 # A longer run is cut, so that base64 or a minified line becomes several terms and none of them is huge.
 LONGEST = 64
+SHORTEST_STEMMED = 3
 
-STOP_WORDS = frozenset(
+_STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
     "to was will with i me my we our us you your he him his she her its them what which who whom do does did has have "
-    "had am been being from so than too can just should now don't".split(),
+    "had am been being from so than too can just should now don't"
 )
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 # Written without spaces: Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Han, Hangul (spaced, but its particles are not).
 _UNSPACED = (
@@ -47,7 +49,7 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 
-_JOINED = rf"(?:[-.'+]{{0}}){{{{0,7}}}}(?:\+\+|#(?!\w))?"  # token_store.py, don't, and at the end C++ or C#
+_JOINED = r"(?:[-.'+]{0}){{0,7}}(?:\+\+|#(?!\w))?"  # token_store.py, don't, and at the end C++ or C#
 _ASCII_WORD = rf"\w{{1,{LONGEST}}}"
 _WORD = rf"(?:(?![{_UNSPACED}])[\w{_MARKS}]){{1,{LONGEST}}}"
 _ASCII_CHUNK = re.compile(_ASCII_WORD + _JOINED.format(_ASCII_WORD), re.ASCII)
@@ -114,7 +116,7 @@ _STEP_2 = {
     "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
 }  # fmt: skip
 _STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP_4 = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize".split()
+_STEP_4 = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize"
 
 
 def _longest(suffixes: Iterable[str]) -> re.Pattern[str]:
@@ -122,12 +124,12 @@ def _longest(suffixes: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"(.+?)({'|'.join(sorted(suffixes, key=len, reverse=True))})$")
 
 
-_ENDS_2, _ENDS_3, _ENDS_4 = _longest(_STEP_2), _longest(_STEP_3), _longest(_STEP_4)
+_ENDS_2, _ENDS_3, _ENDS_4 = _longest(_STEP_2), _longest(_STEP_3), _longest(_STEP_4.split())
 
 
 def stem(word: str) -> str:
     """Return Porter's stem of a lower-case English word; what is no ASCII word comes back as it is."""
-    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+    if len(word) < SHORTEST_STEMMED or not (word.isascii() and word.isalpha()):
         return word
     # `y` at the start is a consonant; as a capital it is one to every pattern above.
     word = _step_1("Y" + word[1:] if word[0] == "y" else word)
@@ -140,7 +142,7 @@ def stem(word: str) -> str:
 
 
 def _step_1(word: str) -> str:
-    """Plurals, -ed and -ing, final y."""
+    """Take off plurals, -ed and -ing; turn a final y into i."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -158,7 +160,7 @@ def _step_1(word: str) -> str:
 
 
 def _step_5(word: str) -> str:
-    """Final e, final ll."""
+    """Take off a final e; make a final ll one l."""
     base = word[:-1]
     if word.endswith("e") and (_M_GT_1.match(base) or (_M_EQ_1.match(base) and not _CVC.match(base))):
         word = base

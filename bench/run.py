@@ -1,0 +1,45 @@
+"""Every benchmark, as ratios to a floor in the same run: `make bench`.
+
+`--data FOLDER` (or CYBEROS_BENCH_DATA) names a folder with nl2bash.episodes.jsonl; without it the labelled corpus of
+the tests is expanded to 10,000 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import imports
+import start
+
+CORPUS = Path(__file__).parents[1] / "tests" / "fixtures" / "episode_corpus.jsonl"
+
+
+def expand(count: int, target: Path) -> Path:
+    """Write `count` rows made from the corpus, each with a task of its own."""
+    rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    with target.open("w", encoding="utf-8") as handle:
+        for number in range(count):
+            row = rows[number % len(rows)]
+            row = row | {"task": f"{row['task']} (run {number // len(rows)})"}
+            handle.write(json.dumps(row) + "\n")
+    return target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=os.environ.get("CYBEROS_BENCH_DATA"), help="folder with real episodes")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data else None
+        rows = real if real and real.is_file() else expand(10_000, Path(folder, "rows.jsonl"))
+        print(f"episodes: {'nl2bash' if rows == real else 'the corpus, expanded'}")
+        for line in (*start.lines(), *imports.lines(rows)):
+            print(line)
+
+
+if __name__ == "__main__":
+    main()

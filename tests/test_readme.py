@@ -1,0 +1,58 @@
+"""Every command of the README runs, in order, in a fresh repository, and prints what the README says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"```console\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def steps():
+    """Give each command with the lines that it is said to print."""
+    for block in BLOCKS:
+        command, expected = None, []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                if command is not None:
+                    yield command, expected
+                command, expected = line[2:], []
+            else:
+                expected.append(line)
+        yield command, expected
+
+
+def matches(expected, printed):
+    """`…` stands for any text, and alone on its line for any lines."""
+    pattern = re.escape("\n".join(expected)).replace("…", "(?s:.*)")
+    return re.fullmatch(pattern, printed.strip("\n")) is not None
+
+
+@pytest.fixture
+def project(tmp_path):
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    for role in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{role}_NAME": "reader", f"GIT_{role}_EMAIL": "reader@localhost"}
+    folder = tmp_path / "project"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True, env=environment)
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "x"], cwd=folder, check=True, env=environment)
+    return folder, environment
+
+
+def test_readme_examples(project):
+    folder, environment = project
+    ran = 0
+    for command, expected in steps():
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert matches(expected, done.stdout), f"{command}\nexpected:\n{expected}\nprinted:\n{done.stdout}"
+        ran += 1
+    assert ran >= 10
