@@ -13,12 +13,13 @@ import click
 
 from cyberos.cli import output
 from cyberos.core import canonical
+from cyberos.core.admission import check_values
 from cyberos.core.episode import FIELDS, Episode
 from cyberos.core.episode import log as log_episode
-from cyberos.core.errors import InvalidMemory
+from cyberos.core.errors import InvalidMemory, SecretFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cyberos.core.writer import Writer
 
@@ -101,7 +102,7 @@ def _notes(writer: Writer) -> None:
 
 
 def _import(writer: Writer, source: str, actor: str, *, skip: bool, as_json: bool) -> int:
-    episodes, bad = _read_all(source, skip=skip)
+    episodes, bad = _read_all(source, writer.allow_secrets, skip=skip)
     logged = 0
     with output.progress("importing", len(episodes)) as bar:
         for start in range(0, len(episodes), PART):
@@ -116,13 +117,21 @@ def _import(writer: Writer, source: str, actor: str, *, skip: bool, as_json: boo
     if as_json:
         output.document({"logged": logged, "skipped": bad, "seq": writer.head_seq()})
     else:
-        output.line(f"logged {logged:,} episodes" + (f", skipped {bad:,} bad rows" if bad else ""))
+        skipped = f", skipped {_count(bad, 'bad row')}" if bad else ""
+        output.line(f"logged {_count(logged, 'episode')}{skipped}")
     _notes(writer)
     return 0
 
 
-def _read_all(source: str, *, skip: bool) -> tuple[list[Episode], int]:
-    """Build every episode before the first is written. Raises: InvalidMemory naming line, field and rule."""
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _read_all(source: str, allowed: Collection[str], *, skip: bool) -> tuple[list[Episode], int]:
+    """Build every episode before the first is written; give them and how many rows were skipped.
+
+    Raises: InvalidMemory, SecretFound, naming line, field and rule.
+    """
     name = "stdin" if source == "-" else source
     found: list[Episode] = []
     bad = 0
@@ -132,14 +141,23 @@ def _read_all(source: str, *, skip: bool) -> tuple[list[Episode], int]:
                 raise InvalidMemory("frontmatter-parse", str(row), advice="one JSON object per line, or one array")
             if not isinstance(row, dict):
                 raise InvalidMemory("frontmatter-parse", f"a {type(row).__name__}, not an object")
-            found.append(Episode.from_frontmatter(row))
-        except InvalidMemory as error:
-            error.path, error.line = name, number
+            made = Episode.from_frontmatter(row)
+            check_values(made.frontmatter(), allowed)
+            found.append(made)
+        except (InvalidMemory, SecretFound) as error:
+            _place(error, name, number)
             if not skip:
                 raise
             bad += 1
             output.note(f"skipped {error}")
     return found, bad
+
+
+def _place(error: InvalidMemory | SecretFound, name: str, number: int) -> None:
+    if isinstance(error, SecretFound):
+        error.place = f"{name}:{number}"
+    else:
+        error.path, error.line = name, number
 
 
 def _read(source: str) -> str:

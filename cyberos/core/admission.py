@@ -61,6 +61,8 @@ def _check_kind(path: str, parsed: frontmatter.Parsed) -> None:
 def _check_canonical(path: str, parsed: frontmatter.Parsed, body: str) -> None:
     values = parsed.frontmatter
     advice = "build the text with cyberos.core.episode.Episode, or use `cyberos episode log`"
+    if not parsed.is_json:  # its keys may be no text
+        raise InvalidMemory("frontmatter-canonical", "the frontmatter of an episode is JSON", advice=advice)
     for key, value in values.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
@@ -116,10 +118,15 @@ def check_secrets(memory: Admitted, actor: str, allowed: Collection[str]) -> lis
     Raises: SecretFound, InvalidMemory for an actor of a wrong form.
     """
     check_actor(actor)
-    if not secrets.scan(memory.text) and not (layout.is_episode_path(memory.path) and _scan_all(memory.values)):
-        return []
+    if memory.kind == layout.EPISODE:
+        return check_values(memory.values, allowed)
+    return check_values({"body": memory.text, "path": memory.path}, allowed)
+
+
+def check_values(values: dict[str, Any], allowed: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Refuse values (strings and lists of strings) that hold a known credential; as `check_secrets`."""
     used = []
-    for field, value in _strings(memory):
+    for field, value in _strings(values):
         for secret in secrets.scan(value):
             if secret.kind not in allowed:
                 raise SecretFound(secret.kind, field, secret.offset)
@@ -127,19 +134,7 @@ def check_secrets(memory: Admitted, actor: str, allowed: Collection[str]) -> lis
     return list(dict.fromkeys(used))
 
 
-def _scan_all(values: dict[str, Any]) -> bool:
-    # in the file, line breaks inside a value are spelled \n, which would hide a credential broken over two lines
-    return any("\n" in value and secrets.scan(value) for _, value in _leaves(values))
-
-
-def _strings(memory: Admitted) -> Iterator[tuple[str, str]]:
-    if layout.is_episode_path(memory.path):
-        yield from _leaves(memory.values)
-    else:
-        yield "body", memory.text
-
-
-def _leaves(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _strings(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in values.items():
         for number, item in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(item, str):

@@ -129,7 +129,11 @@ def is_valid(frontmatter: dict[str, Any]) -> bool:
     """Report whether the data law accepts a frontmatter (about 2 µs)."""
     if frontmatter.get("kind") == EPISODE and any(type(frontmatter.get(name)) is float for name in _integer_fields()):
         return False
-    return _fast().is_valid(frontmatter) and _has_real_time(frontmatter)
+    try:
+        verdict = _fast().is_valid(frontmatter)
+    except ValueError:  # YAML reads what JSON has not, a date or a key that is no text: only the slow one takes it
+        verdict = _slow().is_valid(frontmatter)
+    return verdict and _has_real_time(frontmatter)
 
 
 def _has_real_time(frontmatter: dict[str, Any]) -> bool:

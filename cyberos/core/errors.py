@@ -171,14 +171,16 @@ class MemoryNotFound(CyberosError):
 class SecretFound(CyberosError, ValueError):
     """A string that was to be written holds a known credential. The value is never kept here."""
 
-    def __init__(self, secret: str, field: str, offset: int) -> None:
+    def __init__(self, secret: str, field: str, offset: int, place: str | None = None) -> None:
         super().__init__(secret, field, offset)
         self.secret = secret
         self.field = field
         self.offset = offset
+        self.place = place
 
     def __str__(self) -> str:
-        return f"{self.field}: looks like a credential ({self.secret}) at character {self.offset}"
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.field} holds what looks like a credential ({self.secret}) at character {self.offset}"
 
     @property
     def hint(self) -> str:

@@ -57,7 +57,7 @@ class Writer:
         values = settings.load(self.path)
         self._durability = durability or values["durability"].value
         self._lock_wait_s = values["lock_wait"].value if lock_wait_s is None else lock_wait_s
-        self._allowed = allow_secrets
+        self.allow_secrets = allow_secrets
         self._on_wait = on_wait
         self._local = threading.local()
         self.notes: list[str] = []
@@ -86,7 +86,7 @@ class Writer:
         memory = admission.admit(name, body)
         with self.transaction():
             admission.check_place(self._files, name, self._pending, self._memory)
-            allowed = admission.check_secrets(memory, actor, self._allowed)
+            allowed = admission.check_secrets(memory, actor, self.allow_secrets)
             self._pending.put(memory, actor, allowed)
         return Path(name)
 
@@ -110,7 +110,7 @@ class Writer:
         name = layout.check_memory_path(path)
         with self.transaction():
             memory = admission.admit_file(self._files, name)
-            allowed = admission.check_secrets(memory, actor, self._allowed)
+            allowed = admission.check_secrets(memory, actor, self.allow_secrets)
             known = self._memory(name)
             if known is not None and any(row["payload"]["sha256"] == memory.digest for row in known.puts):
                 return False
@@ -137,7 +137,7 @@ class Writer:
     def _marking(self, path: str, reason: str, actor: str) -> Iterator[Memory]:
         name = layout.check_memory_path(path)
         admission.check_actor(actor)
-        admission.check_text(reason, "reason", self._allowed)
+        admission.check_text(reason, "reason", self.allow_secrets)
         with self.transaction():
             memory = self._memory(name)
             if memory is None:
@@ -146,7 +146,7 @@ class Writer:
 
     def acknowledge_gap(self, reason: str, actor: str = "agent") -> list[str]:
         """Record that the missing parents are known to be gone; give their hashes (none: nothing is written)."""
-        admission.check_text(reason, "reason", self._allowed)
+        admission.check_text(reason, "reason", self.allow_secrets)
         with self.transaction():
             missing = sorted(ledger.scan(self.path).missing)
             if missing:
