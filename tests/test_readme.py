@@ -50,7 +50,12 @@ def test_readme_examples(project):
     ran = 0
     for command, expected in steps():
         done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+            ["bash", "-c", f"exec 2>&1; {command}"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         assert matches(expected, done.stdout), f"{command}\nexpected:\n{expected}\nprinted:\n{done.stdout}"

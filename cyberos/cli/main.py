@@ -96,8 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit code."""
     try:
         return _run(arguments)
-    except BrokenPipeError:
-        # the reader of our output has gone: nothing is left to say, and the flush at exit must not say it either
+    except (BrokenPipeError, SystemExit):
+        # the reader of our output has gone (click turns that into a SystemExit, and nothing else into one): nothing is
+        # left to say, and the flush at exit must not say it either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, click.Abort):

@@ -13,24 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cyberos.core import vault
+from cyberos.core import discovery
 from cyberos.core.render import escape
 from cyberos.core.settings import load
-from cyberos.core.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from cyberos.core.writer import Writer
+
 
 def root_of(ctx: click.Context) -> Path:
     """Find the vault that a verb works on. Raises: VaultNotFound."""
-    return vault.discover(store=ctx.find_root().obj)
+    return discovery.discover(store=ctx.find_root().obj)
 
 
 def writer_of(ctx: click.Context, **options: Any) -> Writer:
     """Open the vault that a verb writes to; a wait for its lock is announced."""
+    from cyberos.core.writer import Writer
+
     return Writer(root_of(ctx), on_wait=lambda holder: note(f"waiting for {holder} to let go of the vault"), **options)
 
 

@@ -5,12 +5,13 @@ Source: DESIGN section 2 (memory files), section 8 (secrets).
 
 from __future__ import annotations
 
+import os
 import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import contract, frontmatter, layout, rows, secrets, text
-from cyberos.core.episode import body_of
+from cyberos.core.episode import FIELDS, body_of
 from cyberos.core.errors import EpisodeImmutable, InvalidMemory, MemoryChanged, MemoryNotFound, SecretFound, UnsafePath
 
 if TYPE_CHECKING:
@@ -85,13 +86,19 @@ def admit_file(files: Files, path: str) -> Admitted:
     except (FileNotFoundError, NotADirectoryError):
         raise MemoryNotFound(path, "there is no such file") from None
     status = files.stat(path)
-    if status is not None and status.st_nlink > 1:
+    if status is not None and status.st_nlink > 1 + _names_in_stage(files, status):
         raise UnsafePath(path, "has a second name (a hard link)")
     try:
         return admit(path, text.decode(blob))
     except InvalidMemory as error:
         error.path = path
         raise
+
+
+def _names_in_stage(files: Files, status: os.stat_result) -> int:
+    # a body put a moment ago still has its guard there, and an editor may have saved into both
+    staged = [files.stat(f"{layout.STAGE}/{name}") for name in files.names(layout.STAGE)]
+    return sum(entry is not None and os.path.samestat(entry, status) for entry in staged)
 
 
 def check_place(files: Files, path: str, draft: Draft, memory_of: Callable[[str], Memory | None]) -> None:
@@ -120,11 +127,12 @@ def check_secrets(memory: Admitted, actor: str, allowed: Collection[str]) -> lis
     check_actor(actor)
     if memory.kind == layout.EPISODE:
         return check_values(memory.values, allowed)
-    return check_values({"body": memory.text, "path": memory.path}, allowed)
+    # its text as it stands, and its values as a reader sees them: an escape or a line break may hide one in the text
+    return check_values({"body": memory.text, "path": memory.path, "frontmatter": memory.values}, allowed)
 
 
 def check_values(values: dict[str, Any], allowed: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Refuse values (strings and lists of strings) that hold a known credential; as `check_secrets`."""
+    """Refuse a frontmatter, or other named values, that holds a known credential anywhere; as `check_secrets`."""
     used = []
     for field, value in _strings(values):
         for secret in secrets.scan(value):
@@ -134,15 +142,21 @@ def check_values(values: dict[str, Any], allowed: Collection[str] = ()) -> list[
     return list(dict.fromkeys(used))
 
 
-def _strings(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in values.items():
-        for number, item in enumerate(value if isinstance(value, list) else [value]):
-            if isinstance(item, str):
-                yield (f"{key}/{number}" if isinstance(value, list) else key), item
+def _strings(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(key, str) and key not in FIELDS:
+                yield "a key", key
+            yield from _strings(item, f"{field}/{key}" if field else str(key))
+    elif isinstance(value, list | tuple | set):
+        for number, item in enumerate(value):
+            yield from _strings(item, f"{field}/{number}")
 
 
-def check_text(value: str, field: str, allowed: Collection[str] = ()) -> None:
-    """Check a text that goes into a row. Raises: InvalidMemory, SecretFound."""
+def check_text(value: str, field: str) -> None:
+    """Check a text that goes into a row, where no credential is allowed. Raises: InvalidMemory, SecretFound."""
     if not value.strip():
         raise InvalidMemory(
             "ledger-row-parse", f"{field} is blank", pointer=f"/{field}", advice="say it in a few words"
@@ -152,8 +166,7 @@ def check_text(value: str, field: str, allowed: Collection[str] = ()) -> None:
         raise InvalidMemory("ledger-row-parse", message, pointer=f"/{field}")
     text.check(value, field)
     for secret in secrets.scan(value):
-        if secret.kind not in allowed:
-            raise SecretFound(secret.kind, field, secret.offset)
+        raise SecretFound(secret.kind, field, secret.offset)
 
 
 _MAX_REASON = 2_000

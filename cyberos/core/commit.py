@@ -48,6 +48,7 @@ class Draft:
         """Add a forgetting; `digests` are those that were ever put at `path`."""
         self.row("memory.forgotten", {"path": path, "reason": reason}, actor)
         self.forgotten[path] = digests
+        self.memories = [memory for memory in self.memories if memory.path != path]
 
     def row(self, kind: str, payload: dict[str, Any], actor: str) -> None:
         self.rows.append((kind, payload, actor))
@@ -103,12 +104,13 @@ def commit(files: Files, draft: Draft, current: State, durability: str) -> list[
     Raises: OSError before the commit point, with nothing committed; InvalidMemory, UnsafePath.
     """
     sync = durability == "full" or (durability == "batch" and len(draft.memories) > 1)
-    if draft.forgotten:
-        _hide(files, draft.forgotten, current, sync=sync)
     spelled = build_rows(draft, current.heads, current.vaults[0], datetime.now(UTC))
-    staged = _stage(files, draft.memories, sync=sync)
     before = (current.segment, current.size)
+    staged: list[str] = []
     try:
+        if draft.forgotten:
+            _hide(files, draft.forgotten, current, sync=sync)
+        staged = _stage(files, draft.memories, sync=sync)
         _append(files, spelled, current, sync=sync)
     except (OSError, UnsafePath):
         _give_up(files, staged, current, before)
@@ -116,7 +118,6 @@ def commit(files: Files, draft: Draft, current: State, durability: str) -> list[
     parents = current.heads
     current.heads = {name: seq for name, seq in parents.items() if name not in sorted(parents)[: rows.MAX_PARENTS]}
     current.heads[hash_of(spelled[-1])] = _seq_after(parents, len(spelled))
-    current.vaults += [p["vault"][:16] for kind, p, _ in draft.rows if kind == "vault.adopted"]
     return _finish(files, draft, staged, current, sync=sync)
 
 
@@ -129,8 +130,8 @@ def _stage(files: Files, memories: list[Admitted], *, sync: bool) -> list[str]:
     each = sync and len(memories) < _MANY
     staged: list[str] = []
     try:
-        for memory in memories:
-            staged.append(_create(files, memory, sync=each))
+        for number, memory in enumerate(memories):
+            staged.append(_create(files, memory, number, sync=each))
         if sync and not each:
             entries = [f"{layout.STAGE}/{name}" for name in staged]
             files.sync_all(entries, [layout.STAGE])
@@ -143,8 +144,7 @@ def _stage(files: Files, memories: list[Admitted], *, sync: bool) -> list[str]:
     return staged
 
 
-def _create(files: Files, memory: Admitted, *, sync: bool) -> str:
-    number = 0
+def _create(files: Files, memory: Admitted, number: int, *, sync: bool) -> str:
     while True:
         name = f"{memory.digest}-{number}"
         try:
@@ -201,11 +201,11 @@ def _give_up(files: Files, staged: list[str], current: State, before: tuple[str 
 def _finish(files: Files, draft: Draft, staged: list[str], current: State, *, sync: bool) -> list[str]:
     """Step 3 and after: what fails here is committed already, and the next writer's recovery brings it to an end."""
     try:
-        for memory, name in zip(draft.memories, staged, strict=True):
-            _link(files, memory, name, current)
         for path in draft.forgotten:
             _drop_waiting(files, path, current)
             files.remove(path)
+        for memory, name in zip(draft.memories, staged, strict=True):
+            _link(files, memory, name, current)
         if len(current.waiting) > _MAX_WAITING:
             entries = [f"{layout.STAGE}/{name}" for name in current.waiting]
             recovery.checkpoint(files, entries, list(current.waiting.values()), sync=sync)
@@ -213,17 +213,26 @@ def _finish(files: Files, draft: Draft, staged: list[str], current: State, *, sy
     except (OSError, UnsafePath) as error:
         state.drop(files)
         return [f"logged, but a file is not in its place yet ({error}); the next write puts it there"]
-    state.save(files, current)
+    if any(kind == "vault.adopted" for kind, _, _ in draft.rows):
+        state.drop(files)  # the rows that count from now on have heads of their own
+    else:
+        state.save(files, current)
     return []
 
 
 def _link(files: Files, memory: Admitted, name: str, current: State) -> None:
     entry, path = f"{layout.STAGE}/{name}", memory.path
-    if memory.kind == layout.EPISODE or files.stat(path) is None:
-        is_linked = files.link(entry, path)
-    else:
-        is_linked = files.link(entry, f"{entry}.tmp")
-        files.replace(f"{entry}.tmp", path)
+    is_new = memory.kind == layout.EPISODE or files.stat(path) is None
+    try:
+        is_linked = files.link(entry, path) if is_new else files.link_over(entry, path)
+    except FileNotFoundError:  # the stage was cleaned away under us (`git clean -fdx`), but the body is at hand
+        files.make_folder(os.path.dirname(path))
+        if is_new:
+            files.create(path, memory.blob, sync=True)
+        else:
+            files.overwrite(path, memory.blob)
+        return
+    if not is_new:
         _drop_waiting(files, path, current)  # what it replaced needs no guard any more
     if is_linked:
         current.waiting[name] = path

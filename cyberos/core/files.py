@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from cyberos.core import syscalls
@@ -174,14 +174,19 @@ class Files:
         """Replace a derived or settings file through a temporary one beside it, atomically, unsynced."""
         with self._folder(path) as (fd, name):
             temporary = f"{name}.{os.getpid()}.tmp"
-            handle = syscalls.open_file(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | syscalls.FILE_FLAGS, fd, path
-            )
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=fd)  # of a process that was killed, or planted
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | syscalls.FILE_FLAGS
+            handle = syscalls.open_file(temporary, flags, fd, path)
             try:
-                syscalls.write_all(handle, blob)
-            finally:
-                os.close(handle)
-            os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+                try:
+                    syscalls.write_all(handle, blob)
+                finally:
+                    os.close(handle)
+                os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+            except OSError:
+                os.unlink(temporary, dir_fd=fd)
+                raise
 
     def link(self, source: str, target: str) -> bool:
         """Give the file `source` the second name `target`, making its folders. Raises: FileExistsError.
@@ -189,17 +194,19 @@ class Files:
         Where the file system has no hard links, `source` is moved instead and False is returned.
         """
         with self._folder(source) as (from_fd, from_name), self._folder(target, []) as (to_fd, to_name):
-            try:
-                os.link(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
-            except OSError as error:
-                if error.errno not in syscalls.NO_LINKS:
-                    raise
-            else:
+            if syscalls.link(from_name, from_fd, to_name, to_fd):
                 return True
             if syscalls.exists(to_name, to_fd):
                 raise FileExistsError(errno.EEXIST, "already there", target)
             os.rename(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
             return False
+
+    def link_over(self, source: str, target: str) -> bool:
+        """Give the file `source` the name `target` too, which another file loses, atomically; else as `link`."""
+        with self._folder(source) as (fd, name):
+            is_linked = syscalls.link(name, fd, f"{name}.tmp", fd)
+        self.replace(f"{source}.tmp" if is_linked else source, target)
+        return is_linked
 
     def replace(self, source: str, target: str) -> None:
         """Move `source` onto `target`, atomically; a link or a device is never replaced."""

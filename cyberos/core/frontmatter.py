@@ -151,6 +151,7 @@ def _parse_yaml(block: str, first_line: int) -> Any:
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
+    block += "\n"  # a text block at the end keeps its line end
     try:
         _bound_yaml(block, first_line)
         return YAMLHandler().load(block)
@@ -168,27 +169,28 @@ def _bound_yaml(block: str, first_line: int) -> None:
     # events come one by one, so that a bomb is seen before it is built
     import yaml
 
-    depth = 0
-    keys: set[str] = set()
-    at_key = False
+    keys: list[set[str] | None] = []  # of each open collection; None for a sequence
+    at_key: list[bool] = []
     for event in yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         line = first_line + (event.start_mark.line if event.start_mark else 0)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise _unreadable("the frontmatter uses a YAML anchor or alias", line)
-        if depth == 1 and isinstance(event, yaml.ScalarEvent):
-            at_key = not at_key
-            if at_key and event.value in keys:
-                raise _unreadable(f"the key {event.value!r} stands twice", line)
-            if at_key:
-                keys.add(event.value)
+        if isinstance(event, yaml.CollectionEndEvent):
+            keys.pop()
+            at_key.pop()
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        if keys and (seen := keys[-1]) is not None:
+            at_key[-1] = not at_key[-1]
+            if at_key[-1] and isinstance(event, yaml.ScalarEvent):
+                if event.value in seen:
+                    raise _unreadable(f"the key {event.value!r} stands twice", line)
+                seen.add(event.value)
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_NESTING:
+            keys.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
+            at_key.append(False)
+            if len(keys) > MAX_NESTING:
                 raise _unreadable(f"the frontmatter is nested more than {MAX_NESTING} deep", line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-            if depth == 1:
-                at_key = False
 
 
 def _refuse_second_block(body: str, text: str) -> None:

@@ -26,7 +26,7 @@ class GitDir(NamedTuple):
 
 def find(root: str) -> GitDir | None:
     """Find the git folder of the worktree that holds `root`, or None outside git."""
-    folder = os.path.abspath(root)
+    folder = os.path.realpath(root)  # a vault reached through a link belongs to the repository that holds it
     while True:
         found = _at(os.path.join(folder, ".git"))
         if found is not None:

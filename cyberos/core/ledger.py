@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cyberos.core import segments
 from cyberos.core.dag import Dag
 from cyberos.core.files import Files
-from cyberos.core.rows import PUTS
+from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.core.segments import Fault, Segment
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Ledger:
         """Parents that no row has and no gap.acknowledged row names, each with the place of a row that names it."""
         known = {row["hash"] for row in self.rows}
         for row in self.rows:
-            if row["kind"] == "gap.acknowledged":
+            if row["kind"] == "gap.acknowledged" and is_known(row):
                 known.update(row["payload"]["missing"])
         return {
             parent: self.places[row["hash"]]
@@ -114,7 +114,7 @@ class Ledger:
         found: dict[str, list[Row]] = {}
         for row in self.rows:
             path = row["payload"].get("path")
-            if isinstance(path, str):
+            if isinstance(path, str) and row["v"] == VERSION:  # what another version's payload means nobody can say
                 found.setdefault(path, []).append(row)
         return found
 
@@ -171,7 +171,7 @@ def _own_vaults(every: list[Row]) -> list[str]:
     if not created:
         return []
     own = [min(created, key=lambda row: (row["ts"], row["hash"]))["vault"]]
-    adoptions = [row for row in every if row["kind"] == "vault.adopted"]
+    adoptions = [row for row in every if row["kind"] == "vault.adopted" and is_known(row)]
     found = True
     while found:
         news = [_short(row) for row in adoptions if row["vault"] in own and _short(row) not in own]

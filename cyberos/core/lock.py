@@ -9,6 +9,7 @@ Source: DESIGN section 4; flock(2); msvcrt.locking on Windows.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -35,6 +36,10 @@ if sys.platform == "win32":
         except OSError:
             return False
         return True
+
+    def _free(handle: int) -> None:
+        os.lseek(handle, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
@@ -45,6 +50,19 @@ else:
             return False
         return True
 
+    def _free(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def _forget_threads() -> None:
+    global _guard  # noqa: PLW0603 - a forked child has none of the threads that may hold these
+    _guard = threading.Lock()
+    _threads.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
 
 @contextmanager
 def lock(path: str, wait_s: float, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
@@ -54,15 +72,18 @@ def lock(path: str, wait_s: float, on_wait: Callable[[str], None] | None = None)
     once, with the holder, when it has to wait. Raises: VaultLocked after `wait_s` seconds.
     """
     deadline = time.monotonic() + wait_s
+    pid = os.getpid()
     with _guard:
         mine = _threads.setdefault(path, threading.RLock())
     if not mine.acquire(timeout=max(wait_s, 0)):
-        raise VaultLocked(path, wait_s, f"another thread of pid {os.getpid()}")
+        raise VaultLocked(path, wait_s, f"another thread of pid {pid}")
     try:
         handle = _acquire(path, deadline, wait_s, on_wait)
         try:
             yield
         finally:
+            if pid == os.getpid():
+                _free(handle)  # a child forked meanwhile shares the lock, and would keep it
             os.close(handle)
     finally:
         mine.release()
@@ -71,11 +92,16 @@ def lock(path: str, wait_s: float, on_wait: Callable[[str], None] | None = None)
 def _acquire(path: str, deadline: float, wait_s: float, on_wait: Callable[[str], None] | None) -> int:
     while True:
         handle = _open(path)
-        if _try(handle) and _names(path, handle):
-            _sign(handle)
-            return handle
-        holder = _read_holder(handle)
-        os.close(handle)
+        is_mine = False
+        try:
+            if _try(handle) and _names(path, handle):
+                _sign(handle)
+                is_mine = True
+                return handle
+            holder = _read_holder(handle)
+        finally:
+            if not is_mine:
+                os.close(handle)
         if time.monotonic() >= deadline:
             raise VaultLocked(path, wait_s, holder)
         if on_wait is not None:
@@ -94,8 +120,12 @@ def _open(path: str) -> int:
 
 
 def _names(path: str, handle: int) -> bool:
+    """Report whether the path names the locked file. Raises: UnsafePath for what is no file of its own."""
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise UnsafePath(path, "the lock is no file, or has a second name (a hard link)")
     try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))
+        return os.path.samestat(os.stat(path), status)
     except FileNotFoundError:
         return False
 

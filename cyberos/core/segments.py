@@ -95,18 +95,25 @@ class _Reading:
         self.faults.append(Fault(self.path, line, rule, message, is_torn))
 
     def take(self, number: int, line: bytes, end: int) -> None:
-        if self.torn_from is not None:
-            return
+        has_zeros = b"\0" in line
+        if has_zeros and self.torn_from is None:
+            self.torn_from = number
         try:
-            row = parse_row(line)
+            row = parse_row(line.rpartition(b"\0")[2] if has_zeros else line)
         except RowError as error:
-            if b"\0" in line:
-                self.torn_from = number
-            else:
+            if self.torn_from is None:
                 self.drop("followed by a line that is no row")
                 self.fault(number, error.rule, str(error))
             return
-        self.add(number, row, end)
+        if self.torn_from is not None:
+            if row["tx"][0] != 1:
+                return
+            # one append is one transaction, so a later one shows that no crash left these zeros
+            self.drop("followed by zeros")
+            self.fault(self.torn_from, "ledger-row-parse", "zeros, and a later transaction behind them")
+            self.torn_from = None
+        if not has_zeros:
+            self.add(number, row, end)
 
     def add(self, number: int, row: Row, end: int) -> None:
         position, length = row["tx"]
@@ -136,7 +143,7 @@ class _Reading:
             self.pending = []
 
     def finish(self, number: int, rest: bytes) -> None:
-        if rest and self.torn_from is None and _is_whole_row(rest[:-1]):
+        if rest and not rest.endswith(b"\0") and self.torn_from is None and _is_whole_row(rest[:-1]):
             self.drop("followed by a damaged line")
             self.fault(number, "ledger-row-parse", "the line end after this row was altered")
             return

@@ -45,10 +45,10 @@ class State:
         return max(self.heads.values(), default=0)
 
 
-def of_ledger(ledger: Ledger, root: str) -> State:
-    """Start from a ledger that was read whole; no segment is open."""
+def of_ledger(ledger: Ledger, folders: dict[str, int]) -> State:
+    """Start from a ledger that was read whole, after the times of its `folders` were; no segment is open."""
     heads = {row["hash"]: row["seq"] for row in ledger.heads}
-    return State(heads, list(ledger.vaults), folder_times(root))
+    return State(heads, list(ledger.vaults), folders)
 
 
 def load(files: Files) -> State | None:

@@ -62,6 +62,18 @@ def open_file(name: str, flags: int, fd: int | None, path: str) -> int:
         raise
 
 
+def link(source: str, source_fd: int | None, target: str, target_fd: int | None) -> bool:
+    """Make a hard link, following none; report False where the file system has no hard links."""
+    follow = not HAS_DIR_FD  # Windows has no choice
+    try:
+        os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=follow)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        return False
+    return True
+
+
 def require_regular(status: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UnsafePath(path, "is no regular file")
@@ -96,7 +108,7 @@ def syncfs(root: str) -> bool:
     call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if call is None:
         return False
-    fd = os.open(root, FOLDER_FLAGS)
+    fd = os.open(root, FOLDER_FLAGS & ~os.O_NOFOLLOW)  # the root itself may be reached through a link
     try:
         return bool(call(fd) == 0)
     finally:

@@ -1,4 +1,4 @@
-"""Finding a vault and making one.
+"""Making a vault.
 
 `init` is idempotent: it adds what is missing, merges its lines into a user's files and never overwrites.
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cyberos.core import git, gitdir, layout, ledger
 from cyberos.core.commit import Draft, build_rows, hash_of
-from cyberos.core.errors import VaultNotFound, WriteFailed
+from cyberos.core.errors import WriteFailed
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
 from cyberos.core.rows import parse_row
@@ -35,30 +35,6 @@ class Initialised(NamedTuple):
     is_new: bool
     changed: list[str]
     warnings: list[str]
-
-
-def is_vault(folder: str | os.PathLike[str]) -> bool:
-    return all(os.path.isdir(os.path.join(folder, name)) for name in (layout.AUDIT, layout.MEMORIES))
-
-
-def discover(start: str | os.PathLike[str] | None = None, store: str | os.PathLike[str] | None = None) -> Path:
-    """Find the vault: `store`, else `CYBEROS_STORE`, else the nearest folder at or above `start` that is one.
-
-    Raises: VaultNotFound, saying where git has one if it does.
-    """
-    named = store or os.environ.get("CYBEROS_STORE")
-    if named:
-        folder = os.path.abspath(os.path.expanduser(named))
-        if not is_vault(folder):
-            raise VaultNotFound(folder, git.vault_elsewhere(folder) if os.path.isdir(folder) else None)
-        return Path(folder)
-    begin = folder = os.path.abspath(start or os.getcwd())
-    while not is_vault(folder):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            raise VaultNotFound(begin, git.vault_elsewhere(begin))
-        folder = parent
-    return Path(folder)
 
 
 def init(folder: str | os.PathLike[str], actor: str = "agent", lock_wait_s: float = 10.0) -> Initialised:

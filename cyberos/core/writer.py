@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ class Writer:
         Raises: UnsafePath, InvalidMemory, EpisodeImmutable, MemoryChanged, SecretFound, VaultLocked, BrokenLedger,
         WriteFailed.
         """
-        name = layout.check_memory_path(path.as_posix() if isinstance(path, Path) else path)
+        name = _name(path)
         memory = admission.admit(name, body)
         with self.transaction():
             admission.check_place(self._files, name, self._pending, self._memory)
@@ -102,12 +102,12 @@ class Writer:
         with self.transaction():
             self._pending.row(kind, payload, actor)
 
-    def adopt(self, path: str, actor: str = "agent") -> bool:
+    def adopt(self, path: str | Path, actor: str = "agent") -> bool:
         """Log a memory that stands in the vault as it is; report whether it was not logged so before.
 
         Raises: EpisodeImmutable for an episode, MemoryNotFound, UnsafePath, InvalidMemory, SecretFound.
         """
-        name = layout.check_memory_path(path)
+        name = _name(path)
         with self.transaction():
             memory = admission.admit_file(self._files, name)
             allowed = admission.check_secrets(memory, actor, self.allow_secrets)
@@ -117,7 +117,7 @@ class Writer:
             self._pending.adopt(memory, actor, allowed)
         return True
 
-    def forget(self, path: str, reason: str, actor: str = "agent") -> None:
+    def forget(self, path: str | Path, reason: str, actor: str = "agent") -> None:
         """Take a memory's body away and record that; the ledger still verifies.
 
         Raises: MemoryNotFound, SecretFound for the reason, VaultLocked, BrokenLedger, WriteFailed.
@@ -128,16 +128,16 @@ class Writer:
             digests = {row["payload"]["sha256"] for row in memory.events if row["kind"] in PUTS}
             self._pending.forget(memory.path, digests, reason, actor)
 
-    def quarantine(self, path: str, reason: str, actor: str = "agent") -> None:
+    def quarantine(self, path: str | Path, reason: str, actor: str = "agent") -> None:
         """Hide a memory from recall by a row; its file stays. Raises: as `forget`."""
         with self._marking(path, reason, actor) as memory:
             self._pending.row("memory.quarantined", {"path": memory.path, "reason": reason}, actor)
 
     @contextmanager
-    def _marking(self, path: str, reason: str, actor: str) -> Iterator[Memory]:
-        name = layout.check_memory_path(path)
+    def _marking(self, path: str | Path, reason: str, actor: str) -> Iterator[Memory]:
+        name = _name(path)
         admission.check_actor(actor)
-        admission.check_text(reason, "reason", self.allow_secrets)
+        admission.check_text(reason, "reason")
         with self.transaction():
             memory = self._memory(name)
             if memory is None:
@@ -146,7 +146,8 @@ class Writer:
 
     def acknowledge_gap(self, reason: str, actor: str = "agent") -> list[str]:
         """Record that the missing parents are known to be gone; give their hashes (none: nothing is written)."""
-        admission.check_text(reason, "reason", self.allow_secrets)
+        admission.check_actor(actor)
+        admission.check_text(reason, "reason")
         with self.transaction():
             missing = sorted(ledger.scan(self.path).missing)
             if missing:
@@ -155,6 +156,7 @@ class Writer:
 
     def adopt_vault(self, vault: str, actor: str = "agent") -> None:
         """Accept the rows of another vault, by its id. Raises: InvalidMemory (ledger-row-parse)."""
+        admission.check_actor(actor)
         admission.check_payload("vault.adopted", {"vault": vault})
         with self.transaction():
             self._pending.row("vault.adopted", {"vault": vault}, actor)
@@ -168,10 +170,10 @@ class Writer:
         if self._draft is not None:
             yield self
             return
-        with _write_errors(self.path):
-            self._prepare()
-        with lock(str(self.path / layout.LOCK), self._lock_wait_s, self._on_wait):
+        with ExitStack() as held:
             with _write_errors(self.path):
+                self._prepare()
+                held.enter_context(lock(str(self.path / layout.LOCK), self._lock_wait_s, self._on_wait))
                 current = self._current_state()
             draft = self._local.draft = Draft()
             try:
@@ -179,8 +181,9 @@ class Writer:
             finally:
                 self._local.draft = None
             if draft.rows:
-                with _write_errors(self.path), self._files.keeping_open():
-                    self.notes += commit(self._files, draft, current, self._durability)
+                files = Files(self.path)  # of this commit alone: other threads look through ours
+                with _write_errors(self.path), files.keeping_open():
+                    self.notes += commit(files, draft, current, self._durability)
 
     @property
     def _draft(self) -> Draft | None:
@@ -200,14 +203,19 @@ class Writer:
         known = state.load(self._files)
         if known is not None:
             return known
+        times = ledger.folder_times(self.path)  # taken first: what git changes from here on will be seen
         found = ledger.scan(self.path)
         recovery.recover(self._files, found)
         if not found.vaults:
             raise VaultNotFound(str(self.path))
-        return state.of_ledger(found, str(self.path))
+        return state.of_ledger(found, times)
 
     def _memory(self, path: str) -> Memory | None:
         return ledger.scan(self.path).memories.get(path)
+
+
+def _name(path: str | Path) -> str:
+    return layout.check_memory_path(path.as_posix() if isinstance(path, Path) else path)
 
 
 def ignore_private(files: Files) -> None:

@@ -1,6 +1,7 @@
 """What every full-text engine is: one interface, one scale. An engine brings the postings, the maths are here.
 
     plan = make_plan(query, frequency, documents)       which terms to ask the engine for, and their weights
+    scores = add_up(plan, postings_of, saturation_of)   BM25 of all documents that hold one of them
     ranked = best(scores, path_of, limit)               the highest BM25 sums, in an order that a rebuild keeps
     ratios(ranked, plan, present)                       the same on the scale [0, 1]
 
@@ -13,11 +14,11 @@ The formulas (q the query, d a document, n(t) the number of documents with term 
     ratio(q, d) = BM25(q, d) / best(q),  best(q) = BM25(q, d0) / cover(q, d0),  d0 the hit of highest BM25
 
 best(q) is the highest BM25 that the query could have had: what the best hit would score if it held the whole query.
-The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it 10 points
-fewer of the true repeats stand above the same rate of false answers (bench/calibrate.py). The order is BM25's alone.
+The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it fewer true
+repeats stand above the same rate of false answers (`bench/calibrate.py --plain`). The order is BM25's alone.
 
 A vault of one episode knows nothing of which words are common. So each is counted as if 1,000 unseen episodes stood
-beside it, of which all hold the four labels of the document and a third each outcome; a large vault outweighs them.
+beside it, of which all hold the labels of the document and a third each outcome; a large vault outweighs them.
 
 Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Lucene's idf, which is never negative.
 """
@@ -25,7 +26,7 @@ Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Luc
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -43,7 +44,8 @@ _EVERYWHERE = dict.fromkeys(terms("Task Approach Outcome Notes Lesson"), BACKGRO
 _OFTEN = dict.fromkeys(terms("success partial failure"), BACKGROUND // 3)
 _BACKGROUND_FREQUENCY = _EVERYWHERE | _OFTEN
 
-# Twelve lose no recall@3 on the probes, eight lose .015. The postings bound engages in large vaults only.
+# Twelve lose no recall@3 on the probes, eight do (`bench/calibrate.py --asked`). The bound on postings is for large
+# vaults: on the probes' 10,000 episodes no query reaches it.
 ASKED = 12
 ALWAYS_ASKED = 4
 POSTINGS = 60_000
@@ -154,8 +156,21 @@ def idf(term: str, frequency: int, documents: int) -> float:
 
 
 def saturation(length: float, mean: float) -> float:
-    """Return k1 * (1 - b + b * |d| / mean), so that BM25 adds weight * (k1 + 1) * f / (f + this)."""
+    """Return BM25's length term of a document."""
+    # k1 * (1 - b + b * |d| / mean |d|)
     return K1 * (1 - B + B * length / mean)
+
+
+def add_up(
+    plan: Plan, postings_of: Callable[[str], Iterable[tuple[int, float]]], saturation_of: Callable[[int], float]
+) -> dict[int, float]:
+    """Return the BM25 of every document that holds a term asked for; postings are (number, times)."""
+    scores: dict[int, float] = defaultdict(float)
+    for term, weight in plan.asked:
+        for number, times in postings_of(term):
+            # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
+            scores[number] += weight * times / (times + saturation_of(number))
+    return scores
 
 
 def best(scores: Mapping[int, float], path_of: Callable[[int], str], limit: int) -> list[tuple[str, float, int]]:

@@ -1,0 +1,163 @@
+"""Recall: the memories of a vault that are like a text, by the words they share.
+
+A hit is a promise that its file was read just now and holds what the ledger says: one that was edited, swapped or
+deleted since it was indexed is dropped and counted. No lock is needed, and nothing is written where nothing is new.
+
+Source: TASK-MEMORY-112 section 3 (`recall`); DESIGN sections 4 (readers) and 6.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from cyberos.core import layout, ranking
+from cyberos.core.errors import VaultNotFound
+from cyberos.index import bodies, sync
+from cyberos.index.calibration import relevance
+from cyberos.index.entry import READY
+from cyberos.index.fulltext import IndexDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cyberos.index.entry import Entry
+    from cyberos.index.sync import Synced
+    from cyberos.index.upkeep import Progress
+
+    Answer = TypeVar("Answer")
+
+LEAST_ASKED = 50  # candidates that the engine is asked for at least
+_MORE = 4
+_TRIES = 6
+
+
+class RecallHit(NamedTuple):
+    """A memory that answers a query. `relevance` is in [0, 1]; `moment_us` is the event's time since 1970."""
+
+    path: str
+    frontmatter: dict[str, Any]
+    relevance: float
+    last_seen_at: str
+    moment_us: int
+
+
+class Query(NamedTuple):
+    """What is asked: `k` hits of at least this relevance; `since_us` bounds the event's time from below."""
+
+    text: str
+    k: int
+    min_relevance: float
+    kind: str | None = None
+    scope: str | None = None
+    since_us: int | None = None
+
+
+class Found(NamedTuple):
+    """The pool of hits, the most relevant first; how many candidates were under the cut; paths that were dropped."""
+
+    hits: list[RecallHit]
+    below_cutoff: int
+    dropped: list[str]
+
+
+def recall(
+    store_path: str | os.PathLike[str],
+    query: str,
+    k: int = 5,
+    min_relevance: float = 0.65,
+    memory_kind: str | None = None,
+    *,
+    scope: str | None = None,
+    writable: bool = True,
+) -> list[RecallHit]:
+    """Give the k most relevant memories of a kind, or of all kinds; equal ones newer first, then by path.
+
+    Raises: VaultNotFound; ValueError for k below 1 or a cut-off outside [0, 1].
+    """
+    asked = Query(query, k, min_relevance, memory_kind, scope)
+    return ask(store_path, lambda index: search(index, asked), writable=writable).hits[:k]
+
+
+def ask(
+    root: str | os.PathLike[str],
+    question: Callable[[Synced], Answer],
+    *,
+    writable: bool = True,
+    progress: Progress | None = None,
+) -> Answer:
+    """Put a question to an index that is up to date; where that turns out to be damaged, mend it and ask again."""
+    if not all(os.path.isdir(os.path.join(root, name)) for name in (layout.AUDIT, layout.MEMORIES)):
+        raise VaultNotFound(str(root))
+    damages = 0
+    for _ in range(_TRIES):
+        with suppress(_FilesChanged):
+            try:
+                with sync.sync(
+                    root, writable=writable, careful=damages > 0, afresh=damages > 1, progress=progress
+                ) as index:
+                    return question(index)
+            except IndexDamaged:
+                damages += 1
+    raise IndexDamaged("whole", "it does not stay as it is")
+
+
+class _FilesChanged(Exception):
+    """No error: the index has noted it and is to be asked again."""
+
+
+def search(index: Synced, query: Query) -> Found:
+    """Ask the index, inside `ask`. Raises: ValueError for k below 1 or a cut-off outside [0, 1]."""
+    if query.k < 1 or not 0 <= query.min_relevance <= 1:
+        raise ValueError("k is at least 1 and min_relevance in [0, 1]")
+    found = _search(index, query)
+    if found.dropped and sync.look_again(index, found.dropped):
+        raise _FilesChanged
+    return found
+
+
+def _search(index: Synced, query: Query) -> Found:
+    candidates, below = _candidates(index, query)
+    hits: list[RecallHit] = []
+    dropped = []
+    for value, entry in candidates:
+        if not ranking.is_in_pool(value, [hit.relevance for hit in hits], query.k):
+            break
+        body = bodies.find(index.files, entry.path, entry.digests)
+        if body is None:
+            dropped.append(entry.path)
+            continue
+        hits.append(RecallHit(entry.path, body.parsed.frontmatter, value, entry.last_seen_at, entry.moment_us))
+    return Found(hits, below, dropped)
+
+
+def _candidates(index: Synced, query: Query) -> tuple[list[tuple[float, Entry]], int]:
+    """Give the candidates above the cut, in order, as many as decide the pool; and how many were below it."""
+    limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
+    while True:
+        scored = index.engine.search(query.text, kind=query.kind, scope=query.scope, limit=limit)
+        values = [(relevance(index.engine.name, hit.ratio), hit.path) for hit in scored]
+        kept = []
+        below = 0
+        for value, path in values:
+            entry = index.catalog.entry(path)
+            if entry is None or entry.state != READY:
+                continue
+            if query.since_us is not None and entry.moment_us < query.since_us:
+                continue
+            if value < query.min_relevance:
+                below += 1
+                continue
+            kept.append((value, entry))
+        if len(scored) < limit or _is_decided([value for value, _ in kept], values[-1][0], query):
+            kept.sort(key=lambda pair: ranking.order(pair[0], pair[1].moment_us, pair[1].path))
+            return kept, below
+        limit *= _MORE
+
+
+def _is_decided(kept: list[float], last: float, query: Query) -> bool:
+    """Report whether no candidate that was not asked for, none above `last`, could belong to the pool."""
+    most = ranking.OVERFETCH * query.k
+    is_far = len(kept) >= query.k and not ranking.is_in_pool(last, kept[: query.k], query.k)
+    return last < query.min_relevance or is_far or (len(kept) >= most and last < kept[most - 1])

@@ -1,0 +1,238 @@
+"""The vault's own `memory.invariants.yaml`: rules that a team adds to the installed ones, and never in their place.
+
+    version: 1
+    rules:
+      - id: our-ticket-in-tags
+        severity: warning
+        scope: file
+        description: An episode names its ticket.
+        schema: {kind: episode, frontmatter: {required: [tags]}}
+
+A rule is a `schema` (a JSON Schema on the frontmatter, of one kind or of all), a `select` (errors of the data law) or
+a `check` (an installed check). What it finds is reported beside what the installed rules find. A file that cannot be
+used is `contract-valid`, one that would change an installed rule or look elsewhere for it is `contract-weakened`; then
+none of its rules runs.
+
+Source: DESIGN sections 1 and 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cyberos.core import contract
+from cyberos.core.errors import ContractError, UnsafePath
+from cyberos.core.files import Files
+from cyberos.core.layout import EPISODE, OLD_KINDS
+from cyberos.doctor.findings import Finding, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import jsonschema
+    import jsonschema_rs
+
+    from cyberos.core.contract import Rule
+
+CHECKS = ("contract-valid", "contract-weakened")
+PATH = contract.INVARIANTS_NAME
+_MAX_BYTES = 256 * 1024
+_ID = re.compile(r"[a-z][a-z0-9-]{0,79}")
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+# what a `schema` or `select` rule asks of a frontmatter: (pointer, message) for each breach
+Law = Callable[[dict[str, Any]], Iterator[tuple[str, str]]]
+
+
+class Team(NamedTuple):
+    """A team's rules by id, the laws of those that have one, and those that give an installed check another name."""
+
+    rules: dict[str, Rule]
+    laws: list[tuple[Rule, Law]]
+    names: dict[str, list[Rule]]
+
+    def judge(self, values: dict[str, Any]) -> Iterator[tuple[Rule, str, str]]:
+        """Give (rule, pointer, message) for each breach of the team's laws."""
+        for rule, law in self.laws:
+            for pointer, message in law(values):
+                yield rule, pointer, message
+
+    def echo(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Repeat what installed checks found under the team's names for them."""
+        for found in findings:
+            for rule in self.names.get(found.rule, ()):
+                yield found._replace(rule=rule.id, severity=rule.severity, hint=rule.hint or found.hint)
+
+
+NONE = Team({}, [], {})
+
+
+def load(root: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
+    """Read the team's rules, which may name these checks; with any finding there are none."""
+    try:
+        blob = Files(root).read(PATH, _MAX_BYTES + 1)
+    except FileNotFoundError:
+        return NONE, []
+    except (OSError, UnsafePath) as error:
+        return NONE, [finding("contract-valid", PATH, str(getattr(error, "reason", None) or error))]
+    if blob == contract.law_file(contract.INVARIANTS_NAME).read_bytes():
+        return NONE, []  # the repository of cyberos itself, whose law is the installed one
+    try:
+        text = _checked(blob)
+        rules = contract.parse_rules(text, PATH)
+    except ContractError as error:
+        return NONE, [finding("contract-valid", PATH, error.message)]
+    except (ValueError, TypeError, RecursionError) as error:
+        return NONE, [finding("contract-valid", PATH, f"cannot be read: {type(error).__name__}")]
+    return _build(rules, text, checks)
+
+
+def _checked(blob: bytes) -> str:
+    """Decode the file, and refuse what YAML could blow up."""
+    import yaml
+
+    if len(blob) > _MAX_BYTES:
+        raise ContractError(PATH, f"takes more than {_MAX_BYTES:,} bytes")
+    text = blob.decode("utf-8")
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise ContractError(PATH, "it uses a YAML anchor or alias")
+    except yaml.YAMLError as error:
+        raise ContractError(PATH, f"not YAML: {' '.join(str(error).split())}") from None
+    return text
+
+
+def _build(rules: list[Rule], text: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
+    made = Team({}, [], {})
+    found: list[Finding] = []
+    for rule in rules:
+        if rule == contract.rules().get(rule.id):
+            continue  # said again, word for word
+        fault = _weakening(rule) or _fault(rule, made, checks)
+        if fault is None:
+            made.rules[rule.id] = rule
+        else:
+            line = re.search(rf"^[\s-]*id:\s*[\"']?{re.escape(rule.id)}\b", text, re.MULTILINE)
+            number = text.count("\n", 0, line.end()) + 1 if line else 1
+            found.append(finding(fault[0], PATH, f"{rule.id}: {fault[1]}", line=number))
+    return (NONE, found) if found else (made, [])
+
+
+def _weakening(rule: Rule) -> tuple[str, str] | None:
+    installed = contract.rules().get(rule.id)
+    if installed is not None:
+        levels = contract.SEVERITIES
+        is_lower = levels.index(rule.severity) > levels.index(installed.severity)
+        what = f"lowers an installed rule from {installed.severity} to {rule.severity}" if is_lower else "is taken"
+        return "contract-weakened", f"this id {what}; an installed rule cannot be changed"
+    remote = next(_remote_refs(rule.schema), None)
+    if remote is not None:
+        return "contract-weakened", f"refers to {remote!r}; a rule refers to nothing outside itself"
+    return None
+
+
+def _remote_refs(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("$ref", "$dynamicRef", "$recursiveRef") and isinstance(item, str) and not item.startswith("#"):
+                yield item
+            yield from _remote_refs(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _remote_refs(item)
+
+
+def _fault(rule: Rule, made: Team, checks: Collection[str]) -> tuple[str, str] | None:
+    """Add a rule's law to `made`, or say why it cannot be used."""
+    if not _ID.fullmatch(rule.id) or rule.id in made.rules:
+        return "contract-valid", "an id is of a-z, 0-9 and dashes, and stands once"
+    if not all(isinstance(text, str | None) for text in (rule.description, rule.hint)):
+        return "contract-valid", "description and hint are texts"
+    if rule.check is not None:
+        if rule.check not in checks:
+            return "contract-valid", f"there is no check {rule.check!r}"
+        made.names.setdefault(rule.check, []).append(rule)
+        return None
+    if rule.scope != "file":
+        return "contract-valid", "a rule with `schema` or `select` has the scope file"
+    try:
+        law = _schema_law(rule.schema) if rule.schema is not None else _select_law(rule.select)
+    except ValueError as error:
+        return "contract-valid", " ".join(str(error).split())
+    made.laws.append((rule, law))
+    return None
+
+
+def _schema_law(given: Any) -> Law:
+    """Compile `{kind: …, frontmatter: {a JSON Schema}}`. Raises: ValueError."""
+    import jsonschema_rs
+
+    if not isinstance(given, dict) or not isinstance(given.get("frontmatter"), dict) or given.keys() - _SCHEMA_KEYS:
+        raise ValueError("`schema` is {kind: …, frontmatter: {a JSON Schema}}; kind may be left out")
+    kind, schema = given.get("kind"), given["frontmatter"]
+    if kind is not None and kind not in (EPISODE, *OLD_KINDS):
+        raise ValueError(f"{kind!r} is no kind of memory")
+    if schema.get("$schema", _DRAFT) != _DRAFT:
+        raise ValueError(f"its $schema is not {_DRAFT}")
+    fast, slow = jsonschema_rs.Draft202012Validator(schema), contract.strict_validator()(schema)
+
+    def law(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        if (kind is None or values.get("kind") == kind) and not _obeys(fast, values):
+            for error in slow.iter_errors(values):
+                yield from _spell(error)
+
+    return law
+
+
+_SCHEMA_KEYS = {"kind", "frontmatter"}
+
+
+def _obeys(fast: jsonschema_rs.Draft202012Validator, values: dict[str, Any]) -> bool:
+    # the fast validator takes 1.0 for an integer, and no dates at all: the strict one is asked wherever that may matter
+    if any(isinstance(value, float) and value.is_integer() for value in values.values()):
+        return False
+    try:
+        return bool(fast.is_valid(values))
+    except ValueError:
+        return False
+
+
+def _select_law(given: Any) -> Law:
+    """Read `{kind: episode|other, at: pointer(s), keyword: keyword(s)}`. Raises: ValueError."""
+    is_known = isinstance(given, dict) and not given.keys() - _SELECT_KEYS
+    if not is_known or given.get("kind", EPISODE) not in (EPISODE, "other"):
+        raise ValueError("`select` is {kind: episode|other, at: pointer(s), keyword: keyword(s)}, each may be left out")
+    kind, pointers, keywords = given.get("kind"), _listed(given.get("at")), _listed(given.get("keyword"))
+
+    def law(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        is_other = values.get("kind") != EPISODE
+        if (kind is not None and (kind == "other") != is_other) or contract.is_valid(values):
+            return
+        for error in contract.strict_validator()(contract.schema()).iter_errors(values):
+            if keywords is None or error.validator in keywords:
+                yield from (found for found in _spell(error) if pointers is None or found[0] in pointers)
+
+    return law
+
+
+_SELECT_KEYS = {"kind", "at", "keyword"}
+
+
+def _listed(value: Any) -> list[str] | None:
+    found = value if isinstance(value, list | None) else [value]
+    if not all(isinstance(item, str) for item in found or ()):
+        raise ValueError("`at` and `keyword` are texts or lists of texts")
+    return found
+
+
+def _spell(error: jsonschema.ValidationError) -> Iterator[tuple[str, str]]:
+    pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.absolute_path)
+    if error.validator == "required":
+        for key in error.validator_value:
+            if key not in error.instance:
+                yield f"{pointer}/{key}", f"{key} is missing"
+        return
+    yield pointer, f"{pointer.removeprefix('/') or 'the frontmatter'} breaks its `{error.validator}`"
