@@ -49,6 +49,11 @@ git add . && git commit --quiet --message 'agent one'
 run git merge --quiet --no-edit agent-two
 run cyberos audit verify
 run cyberos doctor
+run cyberos episode log --task 'Write the release notes' --approach 'from the merged titles' \
+  --outcome success --duration-ms 600000
+say "   The next write has joined the two heads:"
+run cyberos audit verify
+git add . && git commit --quiet --message 'after the merge'
 
 say "6. Somebody turns a failure into a success"
 file="$(grep --recursive --files-with-matches 'libssl3 not found' memories)"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cyberos.cli import output
-from cyberos.core import contract, layout, ledger
+from cyberos.core import contract, discovery, layout, ledger
 from cyberos.core.errors import VaultNotFound
 from cyberos.doctor import examination, formats, team
 

@@ -43,6 +43,8 @@ def admit(path: str, body: str) -> Admitted:
         _check_kind(path, parsed)
         if layout.is_episode_path(path):
             _check_canonical(path, parsed, body)
+        elif line := text.conflict_line(body):
+            raise InvalidMemory("no-conflict-markers", "an unresolved merge conflict begins here", line=line)
     except InvalidMemory as error:
         error.path = path
         raise

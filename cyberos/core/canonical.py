@@ -11,7 +11,6 @@ Source: RFC 8259; RFC 8785 for the idea; DESIGN section 3 for the spelling of fl
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NoReturn
 
 MAX_INTEGER = 2**53 - 1
@@ -36,11 +35,11 @@ def dump(value: Any) -> str:
     """Give the canonical compact ASCII JSON of `value`. Raises: ValueError for what JSON cannot hold."""
     text = _COMPACT.encode(value)
     # json spells a float by its repr, which is ours too but for exponents and the negative zero
-    return _dump(value) if _ODD_FLOAT.search(text) else text
+    may_have_odd_float = "e-" in text or "e+" in text or "-0.0" in text  # in a string it only costs time
+    return _dump(value) if may_have_odd_float else text
 
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_ODD_FLOAT = re.compile(r"[0-9]e[+-][0-9]|-0\.0")  # found in a string it only costs time
 
 
 def _dump(value: Any) -> str:

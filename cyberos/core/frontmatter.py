@@ -47,7 +47,7 @@ def serialise(frontmatter: dict[str, Any], body: str) -> str:
 
     Raises: InvalidMemory for values that are not scalars or lists of strings, or for a file over the size caps.
     """
-    lines = [f"  {json.dumps(key)}: {_dump_value(key, frontmatter[key])}" for key in sorted(frontmatter)]
+    lines = [f'  "{key}": {_dump_value(key, frontmatter[key])}' for key in sorted(frontmatter)]
     block = "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
     text = f"---\n{block}\n---\n\n{body}\n"
     check_size(block, text)

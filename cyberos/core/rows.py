@@ -86,7 +86,7 @@ def parse_row(line: bytes) -> Row:
         raise RowError("ledger-row-parse", f"not canonical JSON: {error}") from None
     if spelled != head:
         raise RowError("ledger-row-parse", "the row is not spelled canonically")
-    problem = _problem(row)
+    problem = _problem(row, line.count(b"{") + line.count(b"["))
     if problem is not None:
         raise RowError("ledger-row-parse", problem)
     return row  # type: ignore[no-any-return]
@@ -97,7 +97,10 @@ def is_known(row: Row) -> bool:
     return row["v"] == VERSION and row["kind"] in PAYLOADS
 
 
-def _problem(row: Row) -> str | None:
+_PLAIN_BRACKETS = 4  # of the row, its payload, prev and tx: no more of them, no deeper nesting
+
+
+def _problem(row: Row, brackets: int) -> str | None:
     if not row.keys() >= _BASE:
         return f"the row lacks {', '.join(sorted(_BASE - row.keys()))}"
     if row["v"] == VERSION and row.keys() != _BASE:
@@ -112,7 +115,7 @@ def _problem(row: Row) -> str | None:
     tx = row["tx"]
     if not (isinstance(tx, list) and len(tx) == 2 and all(map(_is_count, tx)) and tx[0] <= tx[1]):  # noqa: PLR2004
         return "tx is not [i, n] with 1 <= i <= n"
-    if not isinstance(row["payload"], dict) or _depth(row) > MAX_NESTING:
+    if not isinstance(row["payload"], dict) or (brackets > _PLAIN_BRACKETS and _depth(row) > MAX_NESTING):
         return "payload is not an object, or nested too deeply"
     return _payload_problem(row) if is_known(row) else None
 

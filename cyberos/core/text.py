@@ -16,7 +16,7 @@ from cyberos.core.errors import InvalidMemory
 # CSI ... final byte, OSC/DCS/PM/APC/SOS strings up to BEL or ST, two-byte escapes
 ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-Z\\\\^-~])")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-_NAMES = {"\r": "a lone carriage return", "\x00": "NUL", "\x1b": "a broken escape sequence", "\x7f": "DEL"}
+_NAMES = {"\r": "a lone carriage return", "\x00": "NUL", "\x1b": "an escape character", "\x7f": "DEL"}
 
 
 def clean(text: str) -> str:
@@ -64,3 +64,12 @@ def decode(blob: bytes) -> str:
         line = text.count("\n", 0, found.start()) + 1
         raise InvalidMemory("text-encoding", f"the file holds {name}", line=line, advice=advice)
     return text
+
+
+def conflict_line(text: str) -> int:
+    """Give the line of the first unresolved conflict's opening marker, or 0; both markers stand at a line's start."""
+    lined = "\n" + text
+    begin = lined.find("\n<<<<<<< ")
+    if begin < 0 or lined.find("\n>>>>>>> ", begin) < 0:
+        return 0
+    return lined.count("\n", 0, begin + 1)

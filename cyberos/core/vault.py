@@ -17,7 +17,7 @@ from cyberos.core.commit import Draft, build_rows, hash_of
 from cyberos.core.errors import WriteFailed
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
-from cyberos.core.rows import parse_row
+from cyberos.core.rows import is_known, parse_row
 from cyberos.core.writer import ignore_private
 
 ATTRIBUTES = (
@@ -84,7 +84,7 @@ def _merge_lines(files: Files, name: str, lines: tuple[str, ...]) -> bool:
 
 def _begin_ledger(files: Files, actor: str) -> tuple[str, bool, list[str]]:
     for row in ledger.scan(files.root).rows:
-        if row["kind"] == "vault.created":
+        if row["kind"] == "vault.created" and is_known(row):
             return row["payload"]["vault"], False, []
     vault, warnings = _vault_id(files.root)
     draft = Draft()

@@ -36,7 +36,6 @@ CHECKS = (
 )
 _BLOCK_LINE = 2  # the line on which the frontmatter's text begins
 _JSON_ESCAPE = re.compile(r"\\[bfru]")  # \n, \t, \" and \\ spell what any text may hold
-_CONFLICT = re.compile(r"^<<<<<<< .*?^>>>>>>> ", re.MULTILINE | re.DOTALL)
 
 
 class Judged(NamedTuple):
@@ -58,7 +57,7 @@ def judge(path: str, blob: bytes) -> Judged:
         content = text.decode(blob)
     except InvalidMemory as error:
         return Judged([of_error(error, path)], blob.decode("utf-8", "replace"))
-    marks = conflict_line(content)
+    marks = text.conflict_line(content)
     try:
         parsed = frontmatter.parse(content)
         frontmatter.check_size(parsed.block, content)
@@ -96,14 +95,6 @@ def _explain(path: str, parsed: Parsed, content: str) -> Judged:
         return Judged(found, content, parsed)
     found += _check_episode(path, parsed, content, is_sound=not problems)
     return Judged(found, content, parsed, None if problems else _told(parsed.frontmatter))
-
-
-def conflict_line(content: str) -> int:
-    """Give the line of the first conflict's opening marker, or 0. Both markers must stand, each at a line's start."""
-    if "<<<<<<< " not in content:
-        return 0
-    found = _CONFLICT.search(content)
-    return 0 if found is None else content.count("\n", 0, found.start()) + 1
 
 
 def _conflict(path: str, line: int) -> Finding:

@@ -16,7 +16,7 @@ from cyberos.core.errors import UnsafePath
 from cyberos.core.files import Files
 from cyberos.core.layout import AUDIT
 from cyberos.core.rows import is_known
-from cyberos.doctor.checks_file import conflict_line
+from cyberos.core.text import conflict_line
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:

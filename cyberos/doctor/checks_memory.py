@@ -75,10 +75,14 @@ def _is_hidden(path: str, seen: dict[str, Seen]) -> bool:
 
 
 def _absent(memory: Memory, stage: Stage) -> Finding:
-    if any(stage.holds(row["payload"]["sha256"]) for row in memory.puts):
+    is_held = any(stage.holds(row["payload"]["sha256"]) for row in memory.puts)
+    if is_held and not stage.guards(memory.path):
         message = "the file is not in its place yet; its bytes wait in the stage"
         return finding("memory-unlinked", memory.path, message)
-    return finding("memory-missing", memory.path, f"the file is gone; it was put on {memory.last_seen_at[:10]}")
+    message = f"the file is gone; it was put on {memory.last_seen_at[:10]}"
+    if is_held:
+        message += "; its bytes still wait in the stage, so any next write brings it back"
+    return finding("memory-missing", memory.path, message)
 
 
 def _compare(path: str, file: Seen, memory: Memory, stage: Stage) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ Source: DESIGN section 4.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from functools import cached_property
@@ -57,6 +58,18 @@ class Stage:
                 if sha256(blob).hexdigest() == digest:
                     return True
         return False
+
+    @cached_property
+    def _placed(self) -> frozenset[str]:
+        try:
+            waiting = json.loads(self._files.read(layout.HEAD))["waiting"]
+            return frozenset(waiting.values())
+        except (OSError, UnsafePath, ValueError, KeyError, TypeError, AttributeError):
+            return frozenset()
+
+    def guards(self, path: str) -> bool:
+        """Report whether the last writer knew a file at `path`, in its place, with a second name here."""
+        return path in self._placed
 
 
 def has_other_name(root: str, path: str, stage: Stage) -> bool:

@@ -40,7 +40,7 @@ def test_clean_takes_escape_sequences_and_crlf_and_nothing_else(given, kept):
         ("a\r", 1, "a lone carriage return"),
         ("\x0b", 0, "U+000B"),
         ("\x0c", 0, "U+000C"),
-        ("\x1b", 0, "a broken escape sequence"),
+        ("\x1b", 0, "an escape character"),
         ("x\x7f", 1, "DEL"),
         ("\x85", 0, "U+0085"),
         ("\x9b31m", 0, "U+009B"),
@@ -89,7 +89,7 @@ def test_what_clean_leaves_has_no_escape_sequence_and_cleaning_twice_is_cleaning
         (b"a\r\nb\r\n", 1, "the file holds CRLF line ends"),
         (b"a\nb\rc", 2, "the file holds a lone carriage return"),
         (b"a\n\n\x00", 3, "the file holds NUL"),
-        (b"\x1b[0m", 1, "the file holds a broken escape sequence"),
+        (b"\x1b[0m", 1, "the file holds an escape character"),
         (b"\xc2\x85", 1, "the file holds U+0085"),
     ],
 )

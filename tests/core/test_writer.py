@@ -725,3 +725,10 @@ def test_durability_is_a_setting_of_the_vault(root, syncs):
     (root / "cyberos.toml").write_text('durability = "none"\n')
     log(Writer(root), episode())
     assert syncs() == {"fsync": 0, "syncfs": 0}
+
+
+def test_a_memory_with_conflict_markers_is_refused(tmp_memory):
+    path, body = fact("<<<<<<< ours\nx\n=======\ny\n>>>>>>> theirs\n", "config")
+    with pytest.raises(InvalidMemory) as caught:
+        tmp_memory.put(path, body)
+    assert (caught.value.rule, caught.value.line) == ("no-conflict-markers", 7)

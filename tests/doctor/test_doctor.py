@@ -504,3 +504,13 @@ def test_every_check_may_be_named_by_a_team(root):
 def test_an_empty_vault_is_clean(tmp_path):
     made = init(tmp_path / "v")
     assert examine(made.root).summary == {"errors": 0, "warnings": 0, "info": 0, "files": 0, "rows": 1}
+
+
+def test_an_episode_deleted_by_hand_is_missing_though_the_stage_still_holds_it(tmp_memory):
+    path = log(tmp_memory, episode("t"))
+    (tmp_memory.path / path).unlink()
+    found = examine(tmp_memory.path).findings
+    assert [(one.rule, one.severity) for one in found] == [("memory-missing", "error")]
+    assert "next write brings it back" in found[0].message
+    log(tmp_memory, episode("u"))
+    assert examine(tmp_memory.path).findings == []
