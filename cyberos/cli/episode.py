@@ -6,12 +6,12 @@ Source: TASK-MEMORY-112 section 1, clauses on the CLI and batch loading; DESIGN 
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cyberos.cli import output
+from cyberos.cli.source import read
 from cyberos.core import canonical
 from cyberos.core.admission import check_values
 from cyberos.core.episode import FIELDS, Episode
@@ -135,7 +135,7 @@ def _read_all(source: str, allowed: Collection[str], *, skip: bool) -> tuple[lis
     name = "stdin" if source == "-" else source
     found: list[Episode] = []
     bad = 0
-    for number, row in _rows(_read(source), name):
+    for number, row in _rows(_decode(read(source), name), name):
         try:
             if isinstance(row, ValueError):
                 raise InvalidMemory("frontmatter-parse", str(row), advice="one JSON object per line, or one array")
@@ -160,20 +160,12 @@ def _place(error: InvalidMemory | SecretFound, name: str, number: int) -> None:
         error.path, error.line = name, number
 
 
-def _read(source: str) -> str:
-    try:
-        if source == "-":
-            blob = sys.stdin.buffer.read()
-        else:
-            with open(source, "rb") as handle:
-                blob = handle.read()
-    except OSError as error:
-        raise click.UsageError(f"cannot read {source}: {error.strerror}") from None
+def _decode(blob: bytes, name: str) -> str:
     try:
         return blob.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = blob.count(b"\n", 0, error.start) + 1
-        raise InvalidMemory("text-encoding", "not UTF-8", path=source, line=line) from None
+        raise InvalidMemory("text-encoding", "not UTF-8", path=name, line=line) from None
 
 
 def _rows(text: str, name: str) -> Iterator[tuple[int, Any]]:

@@ -8,7 +8,6 @@ Text without frontmatter gets the least that its kind needs.
 
 from __future__ import annotations
 
-import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import click
 
 from cyberos.cli import output
 from cyberos.cli.place import path_of
+from cyberos.cli.source import read
 from cyberos.core import frontmatter, layout, text
 from cyberos.core.errors import InvalidMemory
 
@@ -75,14 +75,7 @@ def _places(root: Path, arguments: tuple[str, ...], kind: str | None, name: str 
 
 
 def _read(source: str) -> str:
-    try:
-        if source == "-":
-            blob = sys.stdin.buffer.read()
-        else:
-            with open(source, "rb") as handle:
-                blob = handle.read(layout.MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {source}: {error.strerror}") from None
+    blob = read(source, layout.MAX_FILE_BYTES + 1)
     if not blob.strip():
         raise click.UsageError(f"{'stdin' if source == '-' else source} is empty: nothing to write.")
     try:

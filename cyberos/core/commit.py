@@ -173,6 +173,7 @@ def _append(files: Files, spelled: list[bytes], current: State, *, sync: bool) -
 def _begin(files: Files, first: bytes, blob: bytes, current: State, *, sync: bool) -> None:
     segment = layout.segment_path(hash_of(first), rows.parse_row(first)["ts"])
     day = segment.rsplit("/", 1)[0]
+    is_known = state.knows_folders(files, current, segment)
     changed = files.make_folder(day)
     files.append(segment, blob, 0, sync=sync)
     try:
@@ -181,7 +182,7 @@ def _begin(files: Files, first: bytes, blob: bytes, current: State, *, sync: boo
     except OSError:
         files.remove(segment)
         raise
-    state.stamp_folders(files, current, segment)
+    state.stamp_folders(files, current, segment, is_known=is_known)
     current.segment, current.size = segment, len(blob)
 
 

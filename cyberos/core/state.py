@@ -77,16 +77,27 @@ def drop(files: Files) -> None:
         return
 
 
-def stamp_folders(files: Files, state: State, segment: str) -> None:
-    """Record the times of the folders above a new segment, set so that no later change can repeat them."""
+def knows_folders(files: Files, state: State, segment: str) -> bool:
+    """Report whether nothing came into the folders above a new segment since the state was taken."""
+    found = {folder: files.stat(folder) for folder in _folders(segment)}
+    return all((status and status.st_mtime_ns) == state.folders.get(folder) for folder, status in found.items())
+
+
+def stamp_folders(files: Files, state: State, segment: str, *, is_known: bool) -> None:
+    """Record the times of the folders above a new segment, set so that no later change can repeat them.
+
+    Unless `is_known`, or where a file system keeps coarser times, the state is void for the next writer.
+    """
     now = time.time_ns() // 1000 * 1000
-    for depth in (1, 2, 3):
-        folder = "/".join(segment.split("/")[:depth])
-        # a file system that keeps coarser times gives another value back, and the state is void next time
+    for folder in _folders(segment):
         try:
-            state.folders[folder] = now if files.stamp(folder, now) == now else 0
+            state.folders[folder] = now if files.stamp(folder, now) == now and is_known else 0
         except OSError:
             state.folders[folder] = 0
+
+
+def _folders(segment: str) -> list[str]:
+    return [segment.rsplit("/", depth)[0] for depth in (3, 2, 1)]
 
 
 def _without_version(values: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pytest
@@ -17,7 +17,7 @@ from cyberos.core.writer import Writer
 from support import Repo, check, episode, hashes, rows
 
 COMMITS, REAL = 10_000, 200
-BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 COMMIT = """commit refs/heads/main
 committer Ada <ada@example.org> {seconds} +0000
 data 1
@@ -70,8 +70,6 @@ def repo(tmp_path):
 
 def test_ten_thousand_commits_and_two_hundred_more(repo, monkeypatch):
     assert int(repo.git("rev-list", "--count", "HEAD")) == COMMITS + 2
-    assert len(check(repo.root, heads=1).rows) == 1 + 2 * COMMITS
-
     read = segments.read
     seen = []
     monkeypatch.setattr(segments, "read", lambda path, blob: (seen.append(path), read(path, blob))[1])
@@ -94,12 +92,12 @@ def test_ten_thousand_commits_and_two_hundred_more(repo, monkeypatch):
     assert found.missing == {}
     assert found.head_seq == len(found.rows) == 1 + 2 * (COMMITS + 1 + REAL)
     assert len(set(hashes(repo.root))) == found.head_seq
-    assert len(ledger.scan(repo.root).memories) == COMMITS + 1 + REAL
+    assert len(found.memories) == COMMITS + 1 + REAL
 
     repo.branch("side", f"HEAD~{REAL}")
     log(writer, episode("on an old branch"))
     repo.commit("side")
     repo.git("merge", "-q", "--no-edit", "main")
-    assert check(repo.root, heads=2).faults == []
+    assert len(ledger.scan(repo.root).heads) == 2
     log(writer, episode("the next write joins all heads"))
-    check(repo.root, heads=1)
+    assert check(repo.root, heads=1).faults == []
