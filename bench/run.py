@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import imports
+import recall
 import start
 
 CORPUS = Path(__file__).parents[1] / "tests" / "fixtures" / "episode_corpus.jsonl"
@@ -37,7 +38,7 @@ def main() -> None:
         real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data else None
         rows = real if real and real.is_file() else expand(10_000, Path(folder, "rows.jsonl"))
         print(f"episodes: {'nl2bash' if rows == real else 'the corpus, expanded'}")
-        for line in (*start.lines(), *imports.lines(rows)):
+        for line in (*start.lines(), *imports.lines(rows), *recall.lines(rows)):
             print(line)
 
 
