@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint types vault check bench clean
+.PHONY: demo test test-formats docs lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +20,13 @@ demo: $(VENV)/.core   ## see the whole of it: log, recall, merge, doctor, tamper
 
 test: $(VENV)/.dev    ## every test
 	@$(BIN)/python -m pytest -n 2
+
+test-formats: $(VENV)/.dev   ## asks Microsoft's own SARIF validator too; needs npm and the network
+	@CYBEROS_TEST_NPM=1 $(BIN)/python -m pytest tests/doctor/test_formats.py
+
+docs: $(VENV)/.core   ## write docs/rules.md from memory.invariants.yaml
+	@$(BIN)/python -m cyberos.doctor.explanation > docs/rules.md.new
+	@mv docs/rules.md.new docs/rules.md
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

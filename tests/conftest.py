@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
-from support import Repo, episode, fact, write_raw
+from support import Repo, episode, episode_path, fact, write_raw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,22 +90,16 @@ def seeded_memory(root: Path) -> Writer:
             outcome = "failure" if number == 4 else "success"
             error = "the review never came" if number == 4 else None
             made = episode(f"ship task {number}", outcome=outcome, quality_score=score, error=error)
-            writer.put(made_path(made), made.render())
+            writer.put(episode_path(made), made.render())
             writer.put(*fact(f"how we ship a task, part {number}"))
     return writer
-
-
-def made_path(made) -> str:
-    from cyberos.core.layout import episode_stem
-
-    return f"{episode_stem(made.task)}{os.urandom(3).hex()}.md"
 
 
 @pytest.fixture
 def broken_memory(root: Path) -> Path:
     """Give a vault in which somebody wrote an episode by hand, with an outcome that there is not."""
     text = episode("ship a task").render().replace('"outcome": "success"', '"outcome": "kinda"')
-    write_raw(root / made_path(episode("ship a task")), text.replace("Outcome: success", "Outcome: kinda"))
+    write_raw(root / episode_path(episode("ship a task")), text.replace("Outcome: success", "Outcome: kinda"))
     return root
 
 

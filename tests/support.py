@@ -9,18 +9,25 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from cyberos.core import ledger
 from cyberos.core.episode import Episode, log
+from cyberos.core.layout import episode_stem
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
 
 
 def episode(task: str = "ship the login form", **fields: Any) -> Episode:
     return Episode(**{"task": task, "approach": "wrote it", "outcome": "success", "duration_ms": 10} | fields)
+
+
+def episode_path(made: Episode, digits: str = "") -> str:
+    """Name a place for an episode; random unless its last hex digits are given."""
+    return f"{episode_stem(made.task)}{digits or os.urandom(3).hex()}.md"
 
 
 def fact(text: str, name: str = "") -> tuple[str, str]:
@@ -179,10 +186,4 @@ class Repo:
 
 def in_fresh_process(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python source in a process of its own."""
-    import sys
-
     return subprocess.run([sys.executable, "-c", source, *arguments], capture_output=True, text=True, check=False)
-
-
-def real(path: Path) -> str:
-    return os.path.realpath(path)

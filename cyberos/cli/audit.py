@@ -67,10 +67,10 @@ def verify(ctx: click.Context, *, as_json: bool) -> int:
 
 
 def _findings(found: Ledger, root: str) -> Iterator[Finding]:
-    from cyberos.doctor import checks_ledger
+    from cyberos.doctor import checks_ledger, walker
 
     damaged = checks_ledger.Damage({}, set(), {})
-    yield from checks_ledger.check_faults(found, root, damaged)
+    yield from checks_ledger.check_faults(found, walker.reader(str(root)), damaged)
     yield from checks_ledger.check_root(found)
     yield from checks_ledger.check_parents(found)
     yield from checks_ledger.check_gaps(found, damaged)

@@ -1,4 +1,4 @@
-"""`cyberos doctor`: check a vault, and change nothing.
+"""`cyberos doctor`: check a vault, and change nothing unless `--fix` says so.
 
 Source: DESIGN sections 5 and 10.
 """
@@ -6,19 +6,21 @@ Source: DESIGN sections 5 and 10.
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import click
 
-from cyberos.cli import output
+from cyberos.cli import output, reporting
 from cyberos.core import contract, discovery, layout, ledger
 from cyberos.core.errors import VaultNotFound
-from cyberos.doctor import examination, formats, team
+from cyberos.doctor import examination
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
     from pathlib import Path
+
+    from cyberos.doctor.findings import Report
 
 
 @click.command(
@@ -26,43 +28,97 @@ if TYPE_CHECKING:
 Examples:
   cyberos doctor
   cyberos doctor memories/facts --format json
-  cyberos doctor --ignore ledger-gap
+  cyberos doctor --select ledger- --statistics
+  cyberos doctor --explain memory-modified
+  cyberos doctor --diff
 
 Exit: 0 no finding of level error, 1 some, 2 usage or no vault."""
 )
 @click.argument("files", nargs=-1)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="text goes to stderr.")
-@click.option("--select", multiple=True, metavar="ID", help="Report only these rules; may be repeated.")
-@click.option("--ignore", multiple=True, metavar="ID", help="Do not report these rules; may be repeated.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(reporting.FORMATS),
+    help="text (the default) goes to stderr, others to stdout.",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option("--select", multiple=True, metavar="ID", help="Report only these rules, or all that begin with ID-.")
+@click.option("--ignore", multiple=True, metavar="ID", help="Do not report these rules, or all that begin with ID-.")
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
+@click.option("--explain", metavar="ID", help="Say what a rule is for, with examples; `all` for every one.")
+@click.option("--staged", is_flag=True, help="Check what git's index holds, as it would be committed.")
+@click.option("--anchor", default="auto", metavar="REF", help="Compare with git: auto (default), none, or also REF.")
+@click.option("--full", is_flag=True, help="Use nothing kept from earlier runs, and compare with all of history.")
+@click.option("--fix", is_flag=True, help="Put right what loses nothing, then check again.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.pass_context
 def doctor(
-    ctx: click.Context, files: tuple[str, ...], form: str, select: tuple[str, ...], ignore: tuple[str, ...]
+    ctx: click.Context,
+    files: tuple[str, ...],
+    *,
+    form: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    explain: str | None,
+    statistics: bool,
+    exit_zero: bool,
+    staged: bool,
+    anchor: str,
+    full: bool,
+    fix: bool,
+    diff: bool,
 ) -> int:
     """Check the vault, or only FILES and the ledger's rows about them.
 
-    Nothing is written and no lock is taken: it works on a read-only vault and beside writers.
+    Without --fix nothing is written but what .cyberos/ keeps for the next run, and no lock is taken: it works on a
+    read-only vault and beside writers.
     """
+    if explain is not None:
+        reporting.explain(ctx.find_root().obj, explain, as_json=form == "json")
+        return 0
+    if staged and (files or fix or diff):
+        raise click.UsageError("--staged checks all that is staged: it goes with no FILES, --fix or --diff.")
     root, chosen = _choose(ctx, files)
-    _check_ids(str(root), (*select, *ignore))
-    report = examination.examine(root, chosen).only(select, ignore)
-    if form == "json":
-        output.document(formats.document(report))
+    form = reporting.format_of(root, form)
+    selected, ignored = reporting.chosen(root, select), reporting.chosen(root, ignore)
+    look = _examiner(root, chosen, anchor, is_staged=staged, is_full=full)
+    report = look().only(selected, ignored)
+    if fix or diff:
+        from cyberos.cli import fixing
+
+        whole = chosen is None and not select
+        if diff:
+            fixing.show(root, report, whole=whole)
+            return 1 if report.count("error") else 0
+        fixing.fix(root, report, whole=whole)
+        report = look().only(selected, ignored)
+    if statistics:
+        reporting.say_statistics(root, report, form)
     else:
-        for line in formats.lines(report):
-            output.note(line)
-    return 1 if report.count("error") else 0
+        reporting.say(root, report, form)
+    return 1 if report.count("error") and not exit_zero else 0
 
 
-def _check_ids(root: str, ids: Iterable[str]) -> None:
-    if not ids:
-        return
-    known = [*contract.rules(), *team.load(root, examination.CHECKS)[0].rules]
-    for name in ids:
-        if name not in known:
-            from difflib import get_close_matches
+def _examiner(
+    root: Path, chosen: Collection[str] | None, anchor: str, *, is_staged: bool, is_full: bool
+) -> Callable[[], Report]:
+    """Make the examination that was asked for, after looking whether git knows what it is to be compared with."""
+    from cyberos.core import repository
+    from cyberos.doctor import anchors
 
-            near = get_close_matches(name, known, n=1)
-            raise click.UsageError(f"No rule is called {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+    is_full = is_full or anchors.is_ci()
+    is_named = anchor not in ("auto", "none")
+    found = repository.open_at(root) if is_staged or is_named else None
+    if found is None and (is_staged or is_named):
+        raise click.UsageError(f"{root} is in no git repository that answers.")
+    if is_named and found is not None and found.commit(anchor) is None:
+        raise click.UsageError(f"git knows no commit {anchor!r}.")
+    if is_staged and found is not None:
+        from cyberos.doctor import staged
+
+        return partial(staged.examine, found, anchor=anchor, is_full=is_full)
+    return partial(examination.examine, root, chosen, anchor=anchor, is_full=is_full)
 
 
 def _choose(ctx: click.Context, names: Collection[str]) -> tuple[Path, set[str] | None]:

@@ -103,14 +103,16 @@ def _names_in_stage(files: Files, status: os.stat_result) -> int:
     return sum(entry is not None and os.path.samestat(entry, status) for entry in staged)
 
 
-def check_place(files: Files, path: str, draft: Draft, memory_of: Callable[[str], Memory | None]) -> None:
-    """Refuse to write over an episode, a link, or what the ledger does not know.
+def check_place(
+    files: Files, path: str, draft: Draft, memory_of: Callable[[str], Memory | None], *, is_drawn: bool
+) -> None:
+    """Refuse to write over an episode (one whose file is gone, too), a link, or what the ledger does not know.
 
     Raises: EpisodeImmutable, UnsafePath, MemoryChanged.
     """
     status = files.stat(path)
     if layout.is_episode_path(path):
-        if status is not None or path in draft.paths:
+        if status is not None or path in draft.paths or not (is_drawn or memory_of(path) is None):
             raise EpisodeImmutable(path)
         return
     if status is None:

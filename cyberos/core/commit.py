@@ -17,6 +17,7 @@ from cyberos.core.segments import MAX_SEGMENT_BYTES
 if TYPE_CHECKING:
     from cyberos.core.admission import Admitted
     from cyberos.core.files import Files
+    from cyberos.core.ledger import Ledger
     from cyberos.core.state import State
 
 _MAX_WAITING = 32
@@ -30,6 +31,7 @@ class Draft:
         self.memories: list[Admitted] = []
         self.rows: list[tuple[str, dict[str, Any], str]] = []
         self.paths: set[str] = set()
+        self.ledger: Ledger | None = None  # as it was before, once somebody has asked for it
         self.forgotten: dict[str, set[str]] = {}
 
     def put(self, memory: Admitted, actor: str, allowed: list[tuple[str, str]]) -> None:
@@ -78,8 +80,8 @@ def _projection(memory: Admitted) -> dict[str, Any]:
 def build_rows(draft: Draft, heads: dict[str, int], vault: str, moment: datetime) -> list[bytes]:
     """Spell the rows of a transaction, each the parent of the next; the first has all `heads` as parents."""
     ts = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    prev = sorted(heads)[: rows.MAX_PARENTS]
-    seq = max((heads[name] for name in prev), default=0)
+    prev = _parents(heads)
+    seq = max(heads.values(), default=0)
     spelled = []
     for number, (kind, payload, actor) in enumerate(draft.rows, 1):
         seq += 1
@@ -115,14 +117,16 @@ def commit(files: Files, draft: Draft, current: State, durability: str) -> list[
     except (OSError, UnsafePath):
         _give_up(files, staged, current, before)
         raise
-    parents = current.heads
-    current.heads = {name: seq for name, seq in parents.items() if name not in sorted(parents)[: rows.MAX_PARENTS]}
-    current.heads[hash_of(spelled[-1])] = _seq_after(parents, len(spelled))
+    head_seq = current.head_seq + len(spelled)
+    for name in _parents(current.heads):
+        del current.heads[name]
+    current.heads[hash_of(spelled[-1])] = head_seq
     return _finish(files, draft, staged, current, sync=sync)
 
 
-def _seq_after(heads: dict[str, int], count: int) -> int:
-    return max((heads[name] for name in sorted(heads)[: rows.MAX_PARENTS]), default=0) + count
+def _parents(heads: dict[str, int]) -> list[str]:
+    """Choose the heads that a row names: all; of very many the latest, so that seq goes up within a segment."""
+    return sorted(sorted(heads, key=lambda name: (-heads[name], name))[: rows.MAX_PARENTS])
 
 
 def _stage(files: Files, memories: list[Admitted], *, sync: bool) -> list[str]:

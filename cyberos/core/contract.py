@@ -31,7 +31,10 @@ SCOPES = ("file", "ledger", "vault", "git")
 
 
 class Rule(NamedTuple):
-    """One invariant. Exactly one of `select`, `schema` and `check` says how it is judged."""
+    """One invariant. Exactly one of `select`, `schema` and `check` says how it is judged.
+
+    `why`, `bad` and `good` explain it: why it exists, what breaks it, and how that looks when it is right.
+    """
 
     id: str
     severity: str
@@ -39,6 +42,9 @@ class Rule(NamedTuple):
     description: str
     hint: str | None = None
     fix: str | None = None
+    why: str | None = None
+    bad: str | None = None
+    good: str | None = None
     select: dict[str, Any] | None = None
     schema: dict[str, Any] | None = None
     check: str | None = None

@@ -38,7 +38,7 @@ _DEFAULTS = {"evidence": "none", "ended": "completed", "scope": "default", "note
 class Puts(Protocol):
     """What `log` needs of a Writer."""
 
-    def put(self, path: str | Path, body: str, actor: str = "agent") -> Path: ...
+    def put(self, path: str | Path, body: str, actor: str = "agent", *, is_drawn: bool = False) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def log(writer: Puts, episode: Episode, actor: str = "agent") -> Path:
         digits = _RANDOM_HEX if attempt < _SHORT_TRIES else _LONG_HEX
         path = f"{stem}{os.urandom(digits // 2).hex()}.md"
         try:
-            return writer.put(path, body, actor=actor)
+            return writer.put(path, body, actor=actor, is_drawn=True)
         except EpisodeImmutable:
             continue
     raise EpisodeImmutable(stem)

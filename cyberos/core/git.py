@@ -1,4 +1,4 @@
-"""Questions put to the git program, as plumbing: no fsmonitor, no external diff, no textconv, no prompt.
+"""Questions put to the git program, as plumbing: no hook, no fsmonitor, no external diff, no transport, no prompt.
 
 Nothing on the write path comes here: see `gitdir` for what is read from git's own files.
 
@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "diff.external=", "--no-optional-locks")
+_OFF = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false", "diff.external=")
+QUIET = (*(word for setting in _OFF for word in ("-c", setting)), "--no-pager", "--no-optional-locks")
+# a partial clone fetches what it lacks, by whatever program its configuration names
+OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
 
 def run(root: str | os.PathLike[str], *arguments: str) -> bytes | None:
@@ -17,13 +20,12 @@ def run(root: str | os.PathLike[str], *arguments: str) -> bytes | None:
     import subprocess
 
     environment = {key: value for key, value in os.environ.items() if key not in ("GIT_EXTERNAL_DIFF", "GIT_PAGER")}
-    environment["GIT_TERMINAL_PROMPT"] = "0"
     try:
         done = subprocess.run(
-            ["git", *_QUIET, "-C", os.fspath(root), *arguments],
+            ["git", *QUIET, "-C", os.fspath(root), *arguments],
             capture_output=True,
             check=False,
-            env=environment,
+            env=environment | OFFLINE,
             stdin=subprocess.DEVNULL,
         )
     except OSError:

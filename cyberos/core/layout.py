@@ -63,8 +63,10 @@ def check_memory_path(path: str) -> str:
 
 def path_problem(path: str) -> str | None:
     """Say why no memory may lie at `path`, or None if one may."""
-    if path.startswith("/") or "\\" in path or ":" in path:
+    if path.startswith("/") or "\\" in path:
         return "a memory's path is relative, with forward slashes"
+    if ":" in path:
+        return "its path holds a colon, which not every system can"
     if ".." in path.split("/"):
         return "`..` leads out of the vault"
     found = _MEMORY.fullmatch(path)

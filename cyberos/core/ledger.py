@@ -56,7 +56,8 @@ class Memory(NamedTuple):
 class Ledger:
     """All rows of a vault. Build it with `scan`, or from segments already read."""
 
-    def __init__(self, read: Iterable[Segment]) -> None:
+    def __init__(self, read: Iterable[Segment], vaults: list[str] | None = None) -> None:
+        """Take segments; `vaults` are the vault's ids where these are only a part of its ledger."""
         self.segments = list(read)
         self.faults: list[Fault] = [fault for segment in self.segments for fault in segment.faults]
         self.places: dict[str, Place] = {}
@@ -70,7 +71,7 @@ class Ledger:
                     continue
                 every.append(row)
         every.sort(key=_order)
-        self.vaults = _own_vaults(every)
+        self.vaults = _own_vaults(every) if vaults is None else vaults
         self.rows = [row for row in every if row["vault"] in self.vaults]
         self.foreign = [row for row in every if row["vault"] not in self.vaults]
         self.dag = Dag(self.rows)

@@ -131,7 +131,9 @@ def _names(path: str, handle: int) -> bool:
 
 
 def _sign(handle: int) -> None:
-    command = " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:3]])
+    # the verb at most: what follows may be a task, and a task may hold a credential
+    verb = [word for word in sys.argv[1:2] if word.replace("-", "a").isalpha()]
+    command = " ".join([os.path.basename(sys.argv[0] or "python"), *verb])
     text = f"{os.getpid()} {command}"[:200].encode("utf-8", "replace")
     os.ftruncate(handle, 0)
     os.pwrite(handle, text, 0) if hasattr(os, "pwrite") else os.write(handle, text)

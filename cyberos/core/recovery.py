@@ -34,14 +34,17 @@ def refuse_damage(ledger: Ledger) -> None:
             raise BrokenLedger(fault.segment, fault.line, fault.rule, fault.message)
 
 
-def recover(files: Files, ledger: Ledger) -> None:
-    """Put right what a crash left. Call under the lock, with a ledger just read. Raises: BrokenLedger, OSError."""
+def recover(files: Files, ledger: Ledger, *, cuts_tracked: bool = False) -> None:
+    """Put right what a crash left. Call under the lock, with a ledger just read.
+
+    With `cuts_tracked` a torn tail is cut in a file that git tracks, too. Raises: BrokenLedger, OSError.
+    """
     refuse_damage(ledger)
     torn = [segment for segment in ledger.segments if segment.is_torn]
     if torn:
         index = gitdir.index_bytes(gitdir.find(files.root))
         for segment in torn:
-            if not gitdir.is_tracked(index, segment.path):
+            if cuts_tracked or not gitdir.is_tracked(index, segment.path):
                 _cut(files, segment)
     staged = files.names(layout.STAGE)
     if staged:

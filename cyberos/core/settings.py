@@ -79,6 +79,8 @@ def _weights(value: Any) -> list[float]:
     return weights
 
 
+REPORTS = ("text", "json", "github", "sarif", "junit")
+
 SETTINGS: dict[str, Setting] = {
     "actor": Setting("agent", "who is named in the ledger's rows", _actor),
     "durability": Setting(
@@ -88,6 +90,7 @@ SETTINGS: dict[str, Setting] = {
     "min_relevance": Setting(0.65, "what recall answers at least, in [0, 1]", _number(0, 1)),
     "recency": Setting("none", "none | park | half-life: how age lowers a score", _choice("none", "park", "half-life")),
     "half_life": Setting("30d", "the age at which recency is one half", _duration),
+    "output_format": Setting("text", f"{' | '.join(REPORTS)}: how the doctor reports", _choice(*REPORTS)),
     "weights": Setting([0.4, 0.3, 0.3], "of relevance, quality and recency; they sum to 1", _weights),
 }
 

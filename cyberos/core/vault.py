@@ -46,7 +46,7 @@ def init(folder: str | os.PathLike[str], actor: str = "agent", lock_wait_s: floa
         changed = _make_folders(files)
         with lock(str(root / layout.LOCK), lock_wait_s):
             vault, is_new, warnings = _begin_ledger(files, actor)
-        changed += [name for name, lines in _TEXTS if _merge_lines(files, name, lines)]
+        changed += [name for name, lines in TEXTS.items() if _merge_lines(files, name, lines)]
     except OSError as error:
         raise WriteFailed(str(error.filename or root), error.strerror or str(error)) from error
     warnings += [
@@ -57,7 +57,7 @@ def init(folder: str | os.PathLike[str], actor: str = "agent", lock_wait_s: floa
     return Initialised(root, vault, is_new, changed, warnings)
 
 
-_TEXTS = ((".gitattributes", ATTRIBUTES), (".ignore", IGNORE))
+TEXTS = {".gitattributes": ATTRIBUTES, ".ignore": IGNORE}
 
 
 def _make_folders(files: Files) -> list[str]:
@@ -74,12 +74,20 @@ def _make_folders(files: Files) -> list[str]:
 
 def _merge_lines(files: Files, name: str, lines: tuple[str, ...]) -> bool:
     """Add the lines that a user's file lacks; report whether any were added."""
-    present = files.read(name).decode("utf-8", "surrogateescape") if files.stat(name) is not None else ""
-    missing = [line for line in lines if line not in present.splitlines()]
+    present = files.read(name) if files.stat(name) is not None else b""
+    wanted = with_lines(present, lines)
+    if wanted != present:
+        files.overwrite(name, wanted)
+    return wanted != present
+
+
+def with_lines(present: bytes, lines: tuple[str, ...]) -> bytes:
+    """Give a user's text with those of the lines that it lacks at its end."""
+    text = present.decode("utf-8", "surrogateescape")
+    missing = [line for line in lines if line not in text.splitlines()]
     if missing:
-        text = present + ("" if not present or present.endswith("\n") else "\n") + "\n".join(missing) + "\n"
-        files.overwrite(name, text.encode("utf-8", "surrogateescape"))
-    return bool(missing)
+        text += ("" if not text or text.endswith("\n") else "\n") + "\n".join(missing) + "\n"
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _begin_ledger(files: Files, actor: str) -> tuple[str, bool, list[str]]:

@@ -76,8 +76,11 @@ class Writer:
             raise KeyError(seq)
         return row
 
-    def put(self, path: str | Path, body: str, actor: str = "agent") -> Path:
+    def put(self, path: str | Path, body: str, actor: str = "agent", *, is_drawn: bool = False) -> Path:
         """Write a memory's whole text; give its path relative to the vault.
+
+        `is_drawn` says that the name of an episode was drawn at random just now, so that the disk alone is asked
+        whether it is taken; any other episode's path is looked up in the whole ledger.
 
         Raises: UnsafePath, InvalidMemory, EpisodeImmutable, MemoryChanged, SecretFound, VaultLocked, BrokenLedger,
         WriteFailed.
@@ -85,7 +88,7 @@ class Writer:
         name = _name(path)
         memory = admission.admit(name, body)
         with self.transaction():
-            admission.check_place(self._files, name, self._pending, self._memory)
+            admission.check_place(self._files, name, self._pending, self._memory, is_drawn=is_drawn)
             allowed = admission.check_secrets(memory, actor, self.allow_secrets)
             self._pending.put(memory, actor, allowed)
         return Path(name)
@@ -185,6 +188,17 @@ class Writer:
                 with _write_errors(self.path), files.keeping_open():
                     self.notes += commit(files, draft, current, self._durability)
 
+    @contextmanager
+    def mending(self) -> Iterator[Files]:
+        """Hold the lock and give the vault's files, for repairs that write no row and log nothing.
+
+        Nothing is recovered before: that is one of the repairs. Raises: VaultLocked, WriteFailed.
+        """
+        with _write_errors(self.path):
+            self._prepare()
+            with lock(str(self.path / layout.LOCK), self._lock_wait_s, self._on_wait):
+                yield self._files
+
     @property
     def _draft(self) -> Draft | None:
         return getattr(self._local, "draft", None)
@@ -211,7 +225,10 @@ class Writer:
         return state.of_ledger(found, times)
 
     def _memory(self, path: str) -> Memory | None:
-        return ledger.scan(self.path).memories.get(path)
+        draft = self._pending
+        if draft.ledger is None:  # under the lock nobody else appends
+            draft.ledger = ledger.scan(self.path)
+        return draft.ledger.memories.get(path)
 
 
 def _name(path: str | Path) -> str:

@@ -12,15 +12,13 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from cyberos.core.errors import UnsafePath
-from cyberos.core.files import Files
 from cyberos.core.layout import AUDIT
 from cyberos.core.rows import is_known
 from cyberos.core.text import conflict_line
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cyberos.core.ledger import Ledger
     from cyberos.core.rows import Row
@@ -55,11 +53,16 @@ class Damage(NamedTuple):
     conflicts: dict[str, int]
 
 
-def check_faults(ledger: Ledger, root: str, damaged: Damage) -> Iterator[Finding]:
-    """Tell what reading the segments found, each fault once; fill `damaged` from the lines that nobody could read."""
+def check_faults(
+    ledger: Ledger, read: Callable[[str], bytes | None], damaged: Damage, torn: str = "warning"
+) -> Iterator[Finding]:
+    """Tell what reading the segments found, each fault once; fill `damaged` from the lines that nobody could read.
+
+    `read` gives a segment's bytes again, `torn` is the severity of what a crash may leave.
+    """
     for segment in ledger.segments:
         if any(not fault.is_torn for fault in segment.faults):
-            _read_hidden(segment, root, damaged)
+            _read_hidden(segment, read(segment.path), damaged)
     doubled = {(fault.segment, fault.line) for fault in ledger.faults if fault.rule == "ledger-duplicate-row"}
     for path, line in damaged.conflicts.items():
         yield finding("no-conflict-markers", path, "an unresolved merge conflict begins here", line=line)
@@ -74,14 +77,12 @@ def check_faults(ledger: Ledger, root: str, damaged: Damage) -> Iterator[Finding
             continue
         if fault.segment in damaged.conflicts and fault.rule in ("ledger-row-parse", "ledger-tx", "ledger-seq"):
             continue
-        severity = "warning" if fault.is_torn else ""
+        severity = torn if fault.is_torn else ""
         yield finding(fault.rule, fault.segment, fault.message, line=fault.line, severity=severity)
 
 
-def _read_hidden(segment: Segment, root: str, damaged: Damage) -> None:
-    try:
-        blob = Files(root).read(segment.path)
-    except (OSError, UnsafePath):
+def _read_hidden(segment: Segment, blob: bytes | None, damaged: Damage) -> None:
+    if blob is None:
         return
     conflict = conflict_line(blob.decode("latin-1"))
     if conflict:
@@ -135,9 +136,15 @@ def check_root(ledger: Ledger) -> Iterator[Finding]:
             yield _at(ledger, "ledger-root", row, message)
 
 
-def check_parents(ledger: Ledger) -> Iterator[Finding]:
-    """Check each row's parents and seq. A parent that comes no earlier makes seq wrong too, and is told alone."""
+def check_parents(ledger: Ledger, seq_of: Callable[[str], int | None] | None = None) -> Iterator[Finding]:
+    """Check each row's parents and seq. A parent that comes no earlier makes seq wrong too, and is told alone.
+
+    `seq_of` knows the rows that the ledger given here does not hold.
+    """
     seqs = {row["hash"]: row["seq"] for row in ledger.rows}
+    if seq_of is not None:
+        named = {parent for row in ledger.rows for parent in row["prev"]} - seqs.keys()
+        seqs |= {parent: seq for parent in named if (seq := seq_of(parent)) is not None}
     for row in ledger.rows:
         parents, seq = row["prev"], row["seq"]
         if not parents:
@@ -154,10 +161,10 @@ def check_parents(ledger: Ledger) -> Iterator[Finding]:
             yield _at(ledger, "ledger-seq", row, f"seq is {seq}; one more than its largest parent's is {highest + 1}")
 
 
-def check_gaps(ledger: Ledger, damaged: Damage) -> Iterator[Finding]:
-    """Tell of each parent that is not there."""
+def check_gaps(ledger: Ledger, damaged: Damage, seq_of: Callable[[str], int | None] | None = None) -> Iterator[Finding]:
+    """Tell of each parent that is not there; `seq_of` as for `check_parents`."""
     for parent, place in ledger.missing.items():
-        if parent not in damaged.hashes:
+        if parent not in damaged.hashes and (seq_of is None or seq_of(parent) is None):
             message = f"the parent {parent[:16]}… is not in the ledger"
             yield finding("ledger-gap", place.segment, message, line=place.line)
 

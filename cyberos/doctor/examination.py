@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 
 from cyberos.core import layout, ledger, segments
 from cyberos.core.errors import UnsafePath
-from cyberos.doctor import checks_file, checks_ledger, checks_memory, team, walker
+from cyberos.doctor import (
+    checks_file,
+    checks_git,
+    checks_ledger,
+    checks_memory,
+    remembered,
+    team,
+    walker,
+)
+from cyberos.doctor.against import Against
 from cyberos.doctor.checks_ledger import Damage
 from cyberos.doctor.checks_memory import Seen
 from cyberos.doctor.findings import Finding, Report, finding, of_rule
@@ -29,18 +38,44 @@ if TYPE_CHECKING:
 
     from cyberos.core.ledger import Ledger
 
-CHECKS = (*walker.CHECKS, *checks_file.CHECKS, *checks_memory.CHECKS, *checks_ledger.CHECKS, *team.CHECKS)
+CHECKS = (
+    *walker.CHECKS,
+    *checks_file.CHECKS,
+    *checks_memory.CHECKS,
+    *checks_ledger.CHECKS,
+    *checks_git.CHECKS,
+    *team.CHECKS,
+)
 _ROUNDS = 8  # of looking again, while others write
 
 
-def examine(root: str | os.PathLike[str], chosen: Collection[str] | None = None) -> Report:
-    """Check a vault, or only the `chosen` files and folders of it and the rows about them."""
-    with _uncollected():
-        return _Examination(os.fspath(root), chosen).report()
+def examine(
+    root: str | os.PathLike[str],
+    chosen: Collection[str] | None = None,
+    *,
+    anchor: str = "none",
+    is_full: bool = False,
+) -> Report:
+    """Check a vault, or only the `chosen` files and folders of it and the rows about them.
+
+    `anchor` is `none`, `auto` (against git, where there is one), or a revision that is compared besides. Unless
+    `is_full`, what git shows to be as it was in the last examination is not judged again.
+    """
+    full = os.fspath(root)
+    against = Against.git(full, anchor, is_full=is_full) if anchor != "none" else None
+    before = against.key() if against is not None and chosen is None else None
+    known = remembered.load(full, before) if before is not None else None
+    if known is not None:
+        return known
+    with uncollected():
+        report = Examination(full, chosen, against).report()
+    if against is not None and before is not None and against.look_again().key() == before:
+        remembered.save(full, against.look_again().key(is_new=True) or b"", report)
+    return report
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     # all that is read stays until the end and holds no cycles: looking for them would take a third of the time
     was_enabled = gc.isenabled()
     gc.disable()
@@ -51,10 +86,14 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _Examination:
-    def __init__(self, root: str, chosen: Collection[str] | None) -> None:
+class Examination:
+    """The state of one examination; `staged` has another one, of the index."""
+
+    def __init__(self, root: str, chosen: Collection[str] | None, against: Against | None = None) -> None:
         self.root = root
         self.chosen = chosen
+        self.against = against
+        self.read: Ledger | None = None
         self.stage = Stage(root)
         self.team = team.NONE
         self.seen: dict[str, Seen] = {}
@@ -65,6 +104,7 @@ class _Examination:
         found = guarded("the team's rules", team.PATH, self._load_team)
         found += guarded("the walk", layout.MEMORIES, self._walk)
         found += guarded("the ledger", layout.AUDIT, self._read_ledger)
+        found += guarded("git", layout.AUDIT, self._ask_git)
         found += _case_twins(self.seen)
         for one in self.of_file.values():
             found += one
@@ -141,7 +181,12 @@ class _Examination:
             if is_same and (set(found) == before or not _has_grown(read, self.root)):
                 break
             before = set(found)
+        self.read = read
         yield from self._about_chosen(read, damaged, found)
+
+    def _ask_git(self) -> Iterator[Finding]:
+        if self.against is not None and self.read is not None:
+            yield from (one for one in self.against.check(self.read) if self._is_chosen(one.path))
 
     def _hold_together(self, read: Ledger, damaged: Damage, only: set[str] | None) -> list[Finding]:
         """Run every check that needs the ledger, each guarded; the first fills `damaged` for the others.
@@ -152,7 +197,7 @@ class _Examination:
         known = read.memories.keys() | seen.keys()
         paths = sorted(path for path in known if self._is_chosen(path) and (only is None or path in only))
         checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
-            ("the segments", lambda: checks_ledger.check_faults(read, root, damaged)),
+            ("the segments", lambda: checks_ledger.check_faults(read, walker.reader(root), damaged)),
             ("names of segments", lambda: checks_ledger.check_links(read, root)),
             ("the first row", lambda: checks_ledger.check_root(read)),
             ("parents and seq", lambda: checks_ledger.check_parents(read)),

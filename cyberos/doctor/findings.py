@@ -9,6 +9,7 @@ Source: DESIGN section 5.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import contract
@@ -61,6 +62,12 @@ class Report(NamedTuple):
     def count(self, severity: str) -> int:
         """Count the findings of one severity."""
         return sum(finding.severity == severity for finding in self.findings)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """Give each rule that found something, and how often: the most frequent first, then by id."""
+        found = Counter(finding.rule for finding in self.findings)
+        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
 
     @property
     def summary(self) -> dict[str, int]:

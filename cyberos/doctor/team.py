@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import contract
 from cyberos.core.errors import ContractError, UnsafePath
 from cyberos.core.files import Files
 from cyberos.core.layout import EPISODE, OLD_KINDS
+from cyberos.doctor import bounds
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 CHECKS = ("contract-valid", "contract-weakened")
 PATH = contract.INVARIANTS_NAME
 _MAX_BYTES = 256 * 1024
+_MAX_RULES = 200
+_MAX_DEPTH = 32
+_MAX_SCALAR = 8 * 1024
 _ID = re.compile(r"[a-z][a-z0-9-]{0,79}")
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -47,16 +52,17 @@ Law = Callable[[dict[str, Any]], Iterator[tuple[str, str]]]
 
 
 class Team(NamedTuple):
-    """A team's rules by id, the laws of those that have one, and those that give an installed check another name."""
+    """A team's rules by id, the laws of those that have one, those that name an installed check, and what laws cost."""
 
     rules: dict[str, Rule]
     laws: list[tuple[Rule, Law]]
     names: dict[str, list[Rule]]
+    costs: list[int]
 
     def judge(self, values: dict[str, Any]) -> Iterator[tuple[Rule, str, str]]:
         """Give (rule, pointer, message) for each breach of the team's laws."""
         for rule, law in self.laws:
-            for pointer, message in law(values):
+            for pointer, message in islice(law(values), bounds.MAX_BREACHES):
                 yield rule, pointer, message
 
     def echo(self, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -66,7 +72,7 @@ class Team(NamedTuple):
                 yield found._replace(rule=rule.id, severity=rule.severity, hint=rule.hint or found.hint)
 
 
-NONE = Team({}, [], {})
+NONE = Team({}, [], {}, [])
 
 
 def load(root: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
@@ -90,23 +96,31 @@ def load(root: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
 
 
 def _checked(blob: bytes) -> str:
-    """Decode the file, and refuse what YAML could blow up."""
+    """Decode the file, and refuse what could blow up in the reading. Raises: ContractError, UnicodeDecodeError."""
     import yaml
 
     if len(blob) > _MAX_BYTES:
         raise ContractError(PATH, f"takes more than {_MAX_BYTES:,} bytes")
     text = blob.decode("utf-8")
+    depth = 0
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise ContractError(PATH, "it uses a YAML anchor or alias")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH or len(getattr(event, "value", "")) > _MAX_SCALAR:
+                raise ContractError(
+                    PATH, f"nested deeper than {_MAX_DEPTH}, or a text above {_MAX_SCALAR:,} characters"
+                )
     except yaml.YAMLError as error:
         raise ContractError(PATH, f"not YAML: {' '.join(str(error).split())}") from None
     return text
 
 
 def _build(rules: list[Rule], text: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
-    made = Team({}, [], {})
+    if len(rules) > _MAX_RULES:
+        return NONE, [finding("contract-valid", PATH, f"{len(rules):,} rules; {_MAX_RULES} is the limit")]
+    made = Team({}, [], {}, [])
     found: list[Finding] = []
     for rule in rules:
         if rule == contract.rules().get(rule.id):
@@ -149,8 +163,8 @@ def _fault(rule: Rule, made: Team, checks: Collection[str]) -> tuple[str, str] |
     """Add a rule's law to `made`, or say why it cannot be used."""
     if not _ID.fullmatch(rule.id) or rule.id in made.rules:
         return "contract-valid", "an id is of a-z, 0-9 and dashes, and stands once"
-    if not all(isinstance(text, str | None) for text in (rule.description, rule.hint)):
-        return "contract-valid", "description and hint are texts"
+    if not all(isinstance(getattr(rule, name), str | None) for name in _TEXTS):
+        return "contract-valid", f"{', '.join(_TEXTS)} are texts"
     if rule.check is not None:
         if rule.check not in checks:
             return "contract-valid", f"there is no check {rule.check!r}"
@@ -159,6 +173,9 @@ def _fault(rule: Rule, made: Team, checks: Collection[str]) -> tuple[str, str] |
     if rule.scope != "file":
         return "contract-valid", "a rule with `schema` or `select` has the scope file"
     try:
+        made.costs.append(bounds.cost(_frontmatter_of(rule.schema)) if rule.schema is not None else 1)
+        if sum(made.costs) > bounds.MAX_TOTAL_COST:
+            raise ValueError(f"the rules up to here ask for more than {bounds.MAX_TOTAL_COST:,} subschemas together")
         law = _schema_law(rule.schema) if rule.schema is not None else _select_law(rule.select)
     except ValueError as error:
         return "contract-valid", " ".join(str(error).split())
@@ -166,18 +183,24 @@ def _fault(rule: Rule, made: Team, checks: Collection[str]) -> tuple[str, str] |
     return None
 
 
-def _schema_law(given: Any) -> Law:
-    """Compile `{kind: …, frontmatter: {a JSON Schema}}`. Raises: ValueError."""
-    import jsonschema_rs
+_TEXTS = ("description", "hint", "why", "bad", "good", "fix")
 
+
+def _frontmatter_of(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or not isinstance(given.get("frontmatter"), dict) or given.keys() - _SCHEMA_KEYS:
         raise ValueError("`schema` is {kind: …, frontmatter: {a JSON Schema}}; kind may be left out")
-    kind, schema = given.get("kind"), given["frontmatter"]
+    found: dict[str, Any] = given["frontmatter"]
+    return found
+
+
+def _schema_law(given: dict[str, Any]) -> Law:
+    """Compile `{kind: …, frontmatter: {a JSON Schema}}`. Raises: ValueError."""
+    kind, schema = given.get("kind"), _frontmatter_of(given)
     if kind is not None and kind not in (EPISODE, *OLD_KINDS):
         raise ValueError(f"{kind!r} is no kind of memory")
     if schema.get("$schema", _DRAFT) != _DRAFT:
         raise ValueError(f"its $schema is not {_DRAFT}")
-    fast, slow = jsonschema_rs.Draft202012Validator(schema), contract.strict_validator()(schema)
+    fast, slow = bounds.fast_validator(schema), bounds.strict_validator()(schema)
 
     def law(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if (kind is None or values.get("kind") == kind) and not _obeys(fast, values):

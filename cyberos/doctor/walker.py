@@ -90,6 +90,19 @@ def look(root: str, path: str) -> Entry | None:
         return Entry(path, None, ("layout-file-regular", _reason(error)))
 
 
+def reader(root: str) -> Callable[[str], bytes | None]:
+    """Make a function that reads what stands in the working tree."""
+    files = Files(root)
+
+    def read(path: str) -> bytes | None:
+        try:
+            return files.read(path)
+        except (OSError, UnsafePath):
+            return None
+
+    return read
+
+
 SAME = Entry("", None)
 
 

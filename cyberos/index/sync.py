@@ -202,6 +202,30 @@ def rebuild(root: str | os.PathLike[str], *, progress: Progress | None = None, w
     return _update(_files(root), full_text=True, progress=progress, wait_s=wait_s, afresh=True)
 
 
+def damage(root: str | os.PathLike[str]) -> str | None:
+    """Say what is damaged in the index on disk, or give None; one that is absent, or being written, is sound."""
+    files = _files(root)
+    if files.stat(NAME) is None:
+        return None
+    try:
+        with closing(Catalog(_full(files, NAME), readonly=True)) as catalog:
+            catalog.entries()
+        engines.of(files).count()
+    except IndexDamaged as error:
+        return str(error)
+    except (OSError, VaultLocked):
+        return None
+    return None
+
+
+def discard(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
+    """Take the index away; the next recall makes it again. Counts of uses go too. Raises: VaultLocked, OSError."""
+    files = _files(root)
+    with lock(_full(files, LOCK), wait_s):
+        _discard(files, "catalog")
+        engines.of(files).clear()
+
+
 def purge(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
     """Leave no bytes of what was forgotten in any index. Raises: VaultLocked, OSError."""
     files = _files(root)

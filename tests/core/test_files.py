@@ -28,7 +28,12 @@ def inside(tmp_path):
 def picture(folder):
     """Give everything that can change below a folder."""
     return {
-        str(entry): (entry.lstat().st_ino, entry.lstat().st_mtime_ns, entry.lstat().st_nlink, entry.is_file() and entry.read_bytes())
+        str(entry): (
+            entry.lstat().st_ino,
+            entry.lstat().st_mtime_ns,
+            entry.lstat().st_nlink,
+            entry.is_file() and entry.read_bytes(),
+        )
         for entry in [folder, *sorted(folder.rglob("*"))]
     }
 
@@ -81,7 +86,9 @@ def test_no_call_passes_a_symbolic_link_in_any_component(call, component, has_di
     assert picture(tmp_path / "outside") == before
 
 
-@pytest.mark.parametrize("call", ["create here", "append", "truncate", "overwrite", "link from", "replace onto", "read"])
+@pytest.mark.parametrize(
+    "call", ["create here", "append", "truncate", "overwrite", "link from", "replace onto", "read"]
+)
 def test_no_call_writes_or_reads_through_a_link_at_the_end(call, inside, tmp_path):
     target = tmp_path / "root" / "a" / "b" / "c" / "x.md"
     target.unlink()
@@ -128,7 +135,9 @@ def test_a_fifo_neither_blocks_nor_is_taken_for_a_file(call, inside, tmp_path):
     os.close(reader)
 
 
-@pytest.mark.parametrize("path", ["../outside/x.md", "a/../../outside/x.md", "/etc/passwd", "a//x.md", "./a", "a\\b", "a\0b", ""])
+@pytest.mark.parametrize(
+    "path", ["../outside/x.md", "a/../../outside/x.md", "/etc/passwd", "a//x.md", "./a", "a\\b", "a\0b", ""]
+)
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "sync"])
 def test_no_call_leaves_the_root(call, path, inside, tmp_path):
     (tmp_path / "root" / "y.md").write_bytes(BLOB)

@@ -59,7 +59,9 @@ class Walk:
             self.tree = self.held[self.repo.head] | loose
 
     def merge(self):
-        targets = sorted({branch for branch in (self.other() for _ in range(self.random.choice([1, 1, 2, 3]))) if branch})
+        targets = sorted(
+            {branch for branch in (self.other() for _ in range(self.random.choice([1, 1, 2, 3]))) if branch}
+        )
         loose = self.tree - self.held[self.repo.head]
         expected = set().union(self.held[self.repo.head], *(self.held[self.tip(name)] for name in targets))
         if targets and self.git("merge", "-q", "--no-edit", *targets):
@@ -81,7 +83,11 @@ class Walk:
             self.held[self.repo.head] = set(self.tree)
 
     def cherry_pick(self):
-        known = [name for name in self.held if name != self.base and self.parents(name) and self.parents(name)[0] in self.held]
+        known = [
+            name
+            for name in self.held
+            if name != self.base and self.parents(name) and self.parents(name)[0] in self.held
+        ]
         picked = self.random.choice([name for name in sorted(known) if len(self.parents(name)) == 1] or [None])
         if picked is None:
             return

@@ -42,7 +42,9 @@ def test_merge(repo):
     repo.expect(rows["main"] | rows["side"], heads=2)
 
 
-@pytest.mark.parametrize("strategy", [["--strategy=ort"], ["--strategy=recursive"], ["-Xours"], ["-Xtheirs"], ["--strategy=resolve"]])
+@pytest.mark.parametrize(
+    "strategy", [["--strategy=ort"], ["--strategy=recursive"], ["-Xours"], ["-Xtheirs"], ["--strategy=resolve"]]
+)
 def test_merge_by_any_strategy(strategy, repo):
     rows = diverge(repo, "side")
     repo.git("merge", "-q", "--no-edit", *strategy, "side")
@@ -772,7 +774,9 @@ def test_nothing_under_audit_or_episodes_ever_changes_in_history(repo):
     repo.log("between")
     repo.git("commit", "-q", "-m", "after")
     repo.commit("between")
-    changed = repo.git("log", "--all", "-m", "--name-status", "--diff-filter=MDRT", "--format=", "--", "audit", "memories/episodes")
+    changed = repo.git(
+        "log", "--all", "-m", "--name-status", "--diff-filter=MDRT", "--format=", "--", "audit", "memories/episodes"
+    )
     assert changed == ""
     assert len(repo.hashes()) > len(set().union(*rows.values()))
     assert hashes(repo.root) == sorted(repo.hashes())

@@ -7,7 +7,9 @@ import pytest
 from cyberos.core import gitdir
 from support import Repo, git
 
-SEGMENTS = [f"audit/2026-11/30/{digits}.jsonl" for digits in ("0123456789abcdef", "0123450000000000", "0123451111111111")]
+SEGMENTS = [
+    f"audit/2026-11/30/{digits}.jsonl" for digits in ("0123456789abcdef", "0123450000000000", "0123451111111111")
+]
 UNSEEN = "audit/2026-11/30/fedcba9876543210.jsonl"
 
 

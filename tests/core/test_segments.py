@@ -87,10 +87,21 @@ def test_no_byte_of_an_older_transaction_can_change_unseen_whatever_it_becomes()
 def test_a_line_taken_out_added_swapped_or_doubled_is_damage():
     one, two, three = chain(1, 2, 1)
     a, b, c, d = one[0], *two, three[0]
-    damaged = [[a, b, d], [a, c, d], [a, c, b, d], [a, b, b, c, d], [a, b, c, c, d], [a, b, d, c], [d, a], [a, b, c, a, d]]
+    damaged = [
+        [a, b, d],
+        [a, c, d],
+        [a, c, b, d],
+        [a, b, b, c, d],
+        [a, b, c, c, d],
+        [a, b, d, c],
+        [d, a],
+        [a, b, c, a, d],
+    ]
     for lines in [*damaged, [a, b, c, b"", d], [a, b, c, b"x", d], [a, b, b"<<<<<<< HEAD", c, d]]:
         found = read(join(lines), first=a)
-        assert [fault for fault in found.faults if not fault.is_torn], [parse_row(x)["seq"] for x in lines if len(x) > 9]
+        assert [fault for fault in found.faults if not fault.is_torn], [
+            parse_row(x)["seq"] for x in lines if len(x) > 9
+        ]
 
 
 def test_the_rows_around_damage_stay_visible():

@@ -60,14 +60,18 @@ CHANGES = {
     "a stage entry came": lambda root: write_raw(root / ".cyberos" / "stage" / "x", "x"),
     "a stage entry went": lambda root: next((root / ".cyberos" / "stage").iterdir()).unlink(),
     "a memory went": lambda root: (root / fact("", "name")[0]).unlink(),
-    "a memory was written anew": lambda root: os.replace(shutil.copy(root / fact("", "name")[0], root / "x"), root / fact("", "name")[0]),
+    "a memory was written anew": lambda root: os.replace(
+        shutil.copy(root / fact("", "name")[0], root / "x"), root / fact("", "name")[0]
+    ),
     "it is missing": lambda root: (root / ".cyberos" / "HEAD").unlink(),
     "it is empty": lambda root: (root / ".cyberos" / "HEAD").write_bytes(b""),
     "it is cut": lambda root: os.truncate(root / ".cyberos" / "HEAD", 30),
     "it is no object": lambda root: (root / ".cyberos" / "HEAD").write_text("[1]"),
     "it is of another version": lambda root: (root / ".cyberos" / "HEAD").write_text('{"v": 2}'),
     "it has other keys": lambda root: (root / ".cyberos" / "HEAD").write_text('{"v": 1, "x": 2}'),
-    "it is a link": lambda root: os.rename(root / ".cyberos" / "HEAD", root / "x") or (root / ".cyberos" / "HEAD").symlink_to(root / "x"),
+    "it is a link": lambda root: (
+        os.rename(root / ".cyberos" / "HEAD", root / "x") or (root / ".cyberos" / "HEAD").symlink_to(root / "x")
+    ),
     "all of it is gone": lambda root: shutil.rmtree(root / ".cyberos"),
 }
 
@@ -78,7 +82,9 @@ def test_any_difference_makes_it_void(change, warm):
     assert load(Files(warm)) is None
 
 
-@pytest.mark.parametrize("change", [change for change in CHANGES if change.startswith(("it ", "all", "a stage", "a memory"))])
+@pytest.mark.parametrize(
+    "change", [change for change in CHANGES if change.startswith(("it ", "all", "a stage", "a memory"))]
+)
 def test_a_void_cache_costs_a_reading_and_nothing_else(change, warm):
     CHANGES[change](warm)
     log(Writer(warm), episode("the next write"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from cyberos.core import ledger, syscalls
+from cyberos.core import commit, ledger, syscalls
+from cyberos.core import rows as rows_module
 from cyberos.core.episode import log
 from cyberos.core.errors import (
     BrokenLedger,
@@ -21,7 +23,7 @@ from cyberos.core.errors import (
     UnsafePath,
     VaultNotFound,
 )
-from cyberos.core.layout import episode_stem
+from cyberos.core.layout import episode_stem, segment_path
 from cyberos.core.rows import PAYLOADS
 from cyberos.core.writer import Writer
 from support import check, episode, fact, files, hashes, rows, staged, write_raw
@@ -639,6 +641,67 @@ def test_a_vaults_id_is_hex(vault, tmp_memory):
         tmp_memory.adopt_vault(vault)
 
 
+# --- segments and heads ---------------------------------------------------------------------------------------------
+
+
+def segments_of(root):
+    return sorted(root.glob("audit/*/*/*.jsonl"))
+
+
+def test_a_segment_grows_to_its_limit_and_then_another_begins(tmp_memory, monkeypatch):
+    monkeypatch.setattr(commit, "MAX_SEGMENT_BYTES", 5_000)
+    for number in range(30):
+        log(tmp_memory, episode(str(number)))
+    sizes = [file.stat().st_size for file in segments_of(tmp_memory.path)]
+    assert len(sizes) > 5
+    assert max(sizes) <= 5_000
+    with tmp_memory.transaction():
+        for number in range(20):
+            log(tmp_memory, episode(str(number)))
+    assert max(file.stat().st_size for file in segments_of(tmp_memory.path)) > 5_000, "a transaction is in one segment"
+    check(tmp_memory.path, heads=1)
+
+
+def test_more_heads_than_a_row_can_name_are_joined_by_the_next_rows(tmp_memory, monkeypatch):
+    monkeypatch.setattr(rows_module, "MAX_PARENTS", 3)
+    head = rows(tmp_memory.path)[-1]
+    for number in range(8):
+        row = {
+            "actor": "a",
+            "kind": "x.y",
+            "payload": {"n": number},
+            "prev": [head["hash"]],
+            "seq": 2,
+            "ts": head["ts"],
+        }
+        line = rows_module.format_row(row | {"tx": [1, 1], "v": 1, "vault": head["vault"]})
+        write_raw(tmp_memory.path / segment_path(line[-66:-2].decode(), head["ts"]), line + b"\n")
+    for heads in (6, 4, 2, 1, 1):
+        tmp_memory.put(*fact(str(heads)))
+        check(tmp_memory.path, heads=heads)
+
+
+def test_a_clock_that_goes_backwards_changes_nothing_but_the_times(tmp_memory, monkeypatch):
+    class Clock(datetime):
+        now_ = datetime(2031, 1, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            cls.now_ -= timedelta(days=40)
+            return cls.now_
+
+    monkeypatch.setattr(commit, "datetime", Clock)
+    for number in range(5):
+        tmp_memory.put(*fact(str(number), "name"))
+        os.unlink(tmp_memory.path / ".cyberos" / "HEAD")
+    found = check(tmp_memory.path, heads=1)
+    assert [row["seq"] for row in found.rows] == [1, 2, 3, 4, 5, 6]
+    assert len(os.listdir(tmp_memory.path / "audit")) > 4
+    memory = found.memories[fact("", "name")[0]]
+    assert [row["seq"] for row in memory.puts] == [6]
+    assert memory.last_seen_at == found.rows[-1]["ts"]
+
+
 # --- syncs ----------------------------------------------------------------------------------------------------------
 
 
@@ -732,3 +795,17 @@ def test_a_memory_with_conflict_markers_is_refused(tmp_memory):
     with pytest.raises(InvalidMemory) as caught:
         tmp_memory.put(path, body)
     assert (caught.value.rule, caught.value.line) == ("no-conflict-markers", 7)
+
+
+def test_an_episode_is_not_put_again_where_its_file_was_deleted_or_forgotten(tmp_memory):
+    made = episode("once")
+    paths = [log(tmp_memory, made), log(tmp_memory, made)]
+    (tmp_memory.path / paths[0]).unlink()
+    for entry in (tmp_memory.path / ".cyberos" / "stage").iterdir():
+        entry.unlink()
+    tmp_memory.forget(paths[1], "by mistake")
+    before = tmp_memory.head_seq()
+    for path in paths:
+        with pytest.raises(EpisodeImmutable):
+            tmp_memory.put(path, made.render())
+    assert tmp_memory.head_seq() == before

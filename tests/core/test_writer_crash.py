@@ -17,7 +17,7 @@ from cyberos.core.files import Files
 from cyberos.core.layout import episode_stem
 from cyberos.core.state import load
 from cyberos.core.writer import Writer
-from faults import calls_of, copy, killed_at
+from faults import GROWING, OTHERS, calls_of, copy, killed_at, watched
 from support import check, episode, fact, files, write_raw
 
 HAND = fact("written by hand", "hand")
@@ -125,9 +125,9 @@ def assert_survives(root, said):
     if HAND[0] not in check(root, heads=1, unlogged={HAND[0]}).memories:
         (root / HAND[0]).unlink()
     assert_said(root, said)
-    assert load(Files(root)) is not None
     log(Writer(root), episode("and one more"))
     check(root, heads=1)
+    assert load(Files(root)) is not None
 
 
 SCENARIOS = {
@@ -172,6 +172,21 @@ def test_killed_anywhere_nothing_acknowledged_is_lost_and_nothing_is_half_there(
     set_up, work = SCENARIOS[scenario]
     set_up(root)
     assert kill_everywhere(root, tmp_path / "copy", work, assert_survives) > 15
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whoever_reads_meanwhile_never_sees_half_of_it(scenario, root):
+    set_up, work = SCENARIOS[scenario]
+    set_up(root)
+    texts = {fact(text)[1] for text in ("one", "two", "three")}
+
+    def look(name, arguments):
+        check(root, is_settled=False, unlogged={HAND[0]})
+        if work in (put, batch, replace):
+            assert (root / FACT).read_text() in texts
+
+    with watched(GROWING + OTHERS, look):
+        work(Writer(root), lambda path: check(root, unlogged={HAND[0]}))
 
 
 @pytest.mark.parametrize("scenario", ["a put", "a batch", "a replacement", "a forgetting and a put in one"])

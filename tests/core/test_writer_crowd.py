@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,22 +22,10 @@ THREADS, PROCESSES, EACH = 8, 4, 50
 
 
 def run(*works):
-    """Run each in a thread; raise what any of them raised."""
-    errors = []
-
-    def guard(work):
-        try:
-            work()
-        except BaseException as error:  # handed on below
-            errors.append(error)
-
-    threads = [threading.Thread(target=guard, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    """Run each in a thread of its own; raise what any of them raised."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for running in [pool.submit(work) for work in works]:
+            running.result()
 
 
 def assert_all_there(root, paths, count):
@@ -106,8 +99,6 @@ for number in range({EACH}):
 
 
 def test_four_processes_log_fifty_each(root):
-    from pathlib import Path
-
     said = []
 
     def work():
@@ -121,10 +112,6 @@ def test_four_processes_log_fifty_each(root):
 
 def test_processes_that_are_killed_lose_nothing_that_they_acknowledged(root):
     """Each says a path only after log has given it; then it is killed somewhere in a later one."""
-    import subprocess
-    import sys
-    from pathlib import Path
-
     acknowledged = set()
     for round_ in range(3):
         running = [
@@ -145,8 +132,6 @@ def test_processes_that_are_killed_lose_nothing_that_they_acknowledged(root):
 
 def test_a_vault_cleaned_under_its_writers_goes_on(root):
     """What `git clean -fdx` does while others write: everything derived goes, at any moment."""
-    import shutil
-
     writer = Writer(root, durability="none", lock_wait_s=60)
     done = threading.Event()
     paths = []

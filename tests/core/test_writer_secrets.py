@@ -130,7 +130,8 @@ def test_what_is_allowed_is_written_and_recorded_as_a_row(root):
     put, logged, *allowed = rows(root)[1:]
     assert [row["kind"] for row in (put, logged)] == ["put", "episode.logged"]
     assert [(row["kind"], row["actor"], row["payload"]) for row in allowed] == [
-        ("secret.allowed", "ada", {"path": path.as_posix(), "secret": KIND, "field": field}) for field in ("lesson", "notes")
+        ("secret.allowed", "ada", {"path": path.as_posix(), "secret": KIND, "field": field})
+        for field in ("lesson", "notes")
     ]
     assert [row["tx"] for row in rows(root)[1:]] == [[number, 4] for number in range(1, 5)]
     writer.put(*fact(TOKEN))

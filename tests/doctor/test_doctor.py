@@ -17,7 +17,7 @@ from cyberos.core.writer import Writer
 from cyberos.doctor import checks_file, checks_memory, examination, walker
 from cyberos.doctor.examination import examine
 from cyberos.doctor.findings import Finding, Report
-from cyberos.doctor.formats import lines
+from cyberos.doctor.formats.text import lines
 from support import episode, fact, write_raw
 
 
@@ -90,8 +90,8 @@ def test_forty_findings_of_a_rule_are_summed_up_after_ten():
         found = [Finding("memory-missing", "error", f"memories/{n:03}", 1, "", "gone", None) for n in range(count)]
         return list(lines(Report(found, 0, 0)))
 
-    assert len(report(39)) == 39 + 1
-    assert len(report(40)) == 10 + 2
+    assert len(report(39)) == 39 + 2
+    assert len(report(40)) == 10 + 3
     assert report(4000)[10] == "... memory-missing: 3,990 more like these; `--format json` lists them all"
     assert report(4000)[-1] == "4,000 errors, no warnings (no files, no rows)"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from cyberos.core import contract
 from cyberos.doctor.examination import examine
 from fixtures import build_vaults
-from fixtures.vaults import EXPECT
+from fixtures.vaults import BEFORE, EXPECT
+from support import git
 
 TESTS = Path(__file__).parents[1]
 GOOD = sorted(path.name for path in (TESTS / "good").iterdir())
@@ -26,6 +28,20 @@ def needs_links(folder):
         pytest.skip("this checkout has no symbolic links")
 
 
+def judge(folder, tmp_path):
+    """Examine a vault, in a repository that has committed what stands in its `before/` folder, if it has one."""
+    if not (folder / BEFORE).is_dir():
+        return examine(folder)
+    made = shutil.copytree(folder / BEFORE, tmp_path / "vault")
+    git(made, "init", "-q")
+    git(made, "add", "-A")
+    git(made, "commit", "-q", "-m", "before")
+    for name in ("memories", "audit"):
+        shutil.rmtree(made / name)
+        shutil.copytree(folder / name, made / name)
+    return examine(made, anchor="auto")
+
+
 @pytest.mark.parametrize("case", GOOD)
 def test_a_good_vault_trips_nothing(case):
     report = examine(TESTS / "good" / case)
@@ -34,21 +50,21 @@ def test_a_good_vault_trips_nothing(case):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_vault_trips_the_rule_of_its_folder_and_no_other(case):
+def test_a_bad_vault_trips_the_rule_of_its_folder_and_no_other(case, tmp_path):
     folder, rule = TESTS / "bad" / case, case.split("/")[0]
     needs_links(folder)
     expected = expectation(folder)
-    found = examine(folder).findings
+    found = judge(folder, tmp_path).findings
     assert {finding.rule for finding in found} == {rule, *expected["also"]}
     severity = expected["severity"] or contract.rules()[rule].severity
     assert {finding.severity for finding in found if finding.rule == rule} == {severity}
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_every_finding_points_into_a_file_and_says_what_to_do(case):
+def test_every_finding_points_into_a_file_and_says_what_to_do(case, tmp_path):
     folder = TESTS / "bad" / case
     needs_links(folder)
-    for finding in examine(folder).findings:
+    for finding in judge(folder, tmp_path).findings:
         assert finding.hint, finding
         assert "PATH" not in finding.hint
         assert "\n" not in finding.message

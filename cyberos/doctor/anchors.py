@@ -1,0 +1,181 @@
+"""What git remembers of the vault: every blob that HEAD, the index or the working tree must still hold.
+
+In git history files under `audit/` and `memories/episodes/` are only ever added. So whatever a commit has there, each
+later one has too, and only what is gone, changed or no file any more is of interest: `git diff-tree` names it for many
+commits at once, and in an honest vault it names next to nothing.
+
+Source: DESIGN section 3 ("Against git"); git-rev-list(1), git-diff-tree(1).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from cyberos.core import gitdir, layout
+from cyberos.core.errors import UnsafePath
+from cyberos.core.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cyberos.core.repository import Change, Repository
+
+ADD_ONLY = (layout.AUDIT, f"{layout.MEMORIES}/{layout.EPISODES}")
+WITHOUT_FULL = 100  # commits looked at below HEAD
+VERIFIED = f"{layout.PRIVATE}/verified"
+_VERSION = 1
+# the branch that a CI job's work is to go to, as each service names it
+_TARGETS = (
+    "GITHUB_BASE_REF",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
+    "SYSTEM_PULLREQUEST_TARGETBRANCH",
+    "BITBUCKET_PR_DESTINATION_BRANCH",
+    "BUILDKITE_PULL_REQUEST_BASE_BRANCH",
+    "CHANGE_TARGET",
+)
+
+
+class Lost(NamedTuple):
+    """A blob that a commit had at a path and a later one has not; `since` says in words where it went."""
+
+    path: str
+    blob: str
+    since: str
+    commit: str
+
+
+class Past(NamedTuple):
+    """What must still be there, what other lines of history say of the same paths, and where git could not look.
+
+    `lost` is to be held against HEAD strictly. `apart` comes from commits that HEAD does not build on: a path that
+    only they have says nothing, one that both have must agree.
+    """
+
+    lost: list[Lost]
+    apart: list[Lost]
+    blind: list[str]
+
+
+def collect(repository: Repository, head: str, *, reference: str | None, is_full: bool) -> Past:
+    """Ask git what HEAD's history, and in CI the target branch, has had; `reference` is compared strictly too."""
+    past = Past([], [], [])
+    verified = None if is_full else load_verified(repository)
+    _walk(repository, head, verified, past, is_full=is_full)
+    if reference is not None:
+        past.lost.extend(_between(repository, reference, head, f"since {reference}"))
+    others = {verified: "which this clone had verified", repository.commit("@{upstream}"): "of the upstream branch"}
+    target = target_branch()
+    if target is not None:
+        commit = _resolve(repository, target)
+        if commit is None:
+            past.blind.append(f"the target branch {target} is not in this clone")
+        others[commit] = f"of the target branch {target}"
+    for commit, what in others.items():
+        if commit is not None and commit != head:
+            _beside(repository, commit, head, what, past)
+    return past
+
+
+def _walk(repository: Repository, head: str, verified: str | None, past: Past, *, is_full: bool) -> None:
+    """Hold each commit against every one of its parents."""
+    limit = [] if is_full else [f"--max-count={WITHOUT_FULL}"]
+    stop = [f"^{verified}"] if verified else []
+    listed = repository.run("rev-list", *limit, head, *stop, "--")
+    if listed is None:
+        past.blind.append("history below HEAD cannot be read")
+        return
+    cut_off = shallow(repository)
+    if not cut_off.isdisjoint(listed.decode().split()):
+        past.blind.append("this clone is shallow: what came before its oldest commit cannot be compared")
+    output = repository.run(
+        "diff-tree", "--stdin", "-r", "-m", *RAW, "--diff-filter=DMT", "--", *repository.below(ADD_ONLY), stdin=listed
+    )
+    if output is None:
+        past.blind.append("a commit below HEAD has a parent that is not in this clone")
+        return
+    for commit, change in _by_commit(repository, output):
+        past.lost.append(Lost(change.path, change.old, f"since commit {commit[:10]}", commit))
+
+
+RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
+
+
+def _by_commit(repository: Repository, output: bytes) -> Iterable[tuple[str, Change]]:
+    commit, begun = "", b""
+    for field in output.split(b"\0"):
+        if begun:
+            for change in repository.read_changes(begun + b"\0" + field + b"\0"):
+                yield commit, change
+            begun = b""
+        elif field.startswith(b":"):
+            begun = field
+        elif field:
+            commit = field.decode().strip()
+
+
+def _between(repository: Repository, old: str, new: str, since: str) -> list[Lost]:
+    found = repository.changes(("diff-tree", "-r", old, new, "--diff-filter=DMT"), ADD_ONLY)
+    return [Lost(change.path, change.old, since, old) for change in found or ()]
+
+
+def _beside(repository: Repository, commit: str, head: str, what: str, past: Past) -> None:
+    """Compare HEAD with a commit that it may not build on: strictly what both began from, the rest for accord."""
+    base = repository.run("merge-base", commit, head)
+    if base is None:
+        past.apart.extend(_between(repository, commit, head, f"of {commit[:10]}, {what}"))
+        return
+    begun = base.decode().split()[0]
+    if begun != head:  # else HEAD is only behind
+        past.lost.extend(_between(repository, begun, head, f"since {begun[:10]}"))
+    if begun not in (commit, head):
+        past.apart.extend(_between(repository, commit, head, f"in {commit[:10]}, {what}"))
+
+
+def target_branch() -> str | None:
+    """Name the branch that a CI job's work is to go to, as the service's environment tells."""
+    if not is_ci():
+        return None
+    named = next((value for name in _TARGETS if (value := os.environ.get(name))), None)
+    return named.removeprefix("refs/heads/") if named else None
+
+
+def is_ci() -> bool:
+    """Report whether a CI service says that it runs us."""
+    return os.environ.get("CI", "").lower() in ("true", "1", "yes")
+
+
+def _resolve(repository: Repository, branch: str) -> str | None:
+    for name in (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch):
+        if not branch.startswith("-") and (commit := repository.commit(name)) is not None:
+            return commit
+    return None
+
+
+def shallow(repository: Repository) -> set[str]:
+    folders = gitdir.find(repository.root)
+    try:
+        with open(os.path.join(folders.common if folders else "", "shallow"), encoding="ascii") as handle:
+            return set(handle.read().split())
+    except (OSError, ValueError):
+        return set()
+
+
+def load_verified(repository: Repository) -> str | None:
+    """Give the last commit that this clone found sound, if it is still there."""
+    try:
+        found = json.loads(Files(repository.root).read(VERIFIED))
+        if found["v"] != _VERSION or not isinstance(found["commit"], str):
+            return None
+    except (OSError, UnsafePath, ValueError, TypeError, KeyError):
+        return None
+    commit = found["commit"]
+    return commit if commit.isalnum() and repository.commit(commit) == commit else None
+
+
+def save_verified(repository: Repository, commit: str) -> None:
+    """Remember that this commit is sound; a failure only costs the next run its time."""
+    from cyberos.doctor import keeping
+
+    keeping.save(repository.root, VERIFIED, json.dumps({"v": _VERSION, "commit": commit}).encode() + b"\n")

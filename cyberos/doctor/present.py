@@ -1,0 +1,150 @@
+"""What git says of the vault as it stands: HEAD against the index, the index against the working tree.
+
+Git is asked instead of walking, which is faster. What it would pass over by its own flags (skip-worktree,
+assume-unchanged) is named, so that it is read all the same; that a file's times say nothing is left to it, with every
+setting at its strictest.
+
+Source: DESIGN section 5; git-ls-files(1), git-diff-files(1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from cyberos.core import contract, layout
+from cyberos.core.repository import finish
+from cyberos.doctor import anchors, checks_git, walker
+from cyberos.doctor.anchors import RAW, Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cyberos.core.repository import Change, Repository
+    from cyberos.doctor.findings import Finding
+
+PLACES = (layout.AUDIT, layout.MEMORIES)
+_MANY = 2_000  # files to read again; with more the whole is judged anew
+_FLAGGED = re.compile(rb"(?:^|\0)(?:[a-z]|S) \d+ ([0-9a-f]+) 0\t([^\0]+)")
+
+
+class Present(NamedTuple):
+    """HEAD's id (None: unborn), what the index has changed since HEAD and the working tree since the index.
+
+    `hidden` are (path, blob) of entries that git was told not to look at, `others` the paths that it does not track,
+    `listing` is a digest of the whole index below the vault.
+    """
+
+    head: str | None
+    staged: list[Change]
+    files: list[Change]
+    hidden: list[tuple[str, str]]
+    others: list[str]
+    listing: str
+
+
+def look(repository: Repository) -> Present | None:
+    """Ask git; None when it does not answer."""
+    head = repository.commit("HEAD")
+    places = repository.below(PLACES)
+    asked = (
+        ("diff-files", *RAW, "--", *places),
+        ("ls-files", "-z", "-o", "--", *places),
+        ("ls-files", "-z", "-s", "-v", "--", *places),
+        ("diff-index", "--cached", head or repository.empty_tree, *RAW, "--", *places),
+    )
+    outputs = [finish(process) for process in [repository.start(*arguments) for arguments in asked]]
+    files, others, listing, index = outputs
+    if files is None or others is None or listing is None or index is None:
+        return None
+    cut = len(repository.prefix.encode())
+    return Present(
+        head,
+        list(repository.read_changes(index)),
+        list(repository.read_changes(files)),
+        [(os.fsdecode(path[cut:]), blob.decode()) for blob, path in _FLAGGED.findall(listing)],
+        [os.fsdecode(path[cut:]) for path in others.split(b"\0")[:-1]],
+        sha256(listing).hexdigest(),
+    )
+
+
+def lost(present: Present) -> tuple[list[Lost], list[Lost]]:
+    """Give what HEAD has and the index, and what HEAD has and the working tree, has not as it was."""
+    head = present.head
+    if head is None:
+        return [], []
+    at_head = {change.path: change.old for change in present.staged}
+    changed = [(change.path, change.old) for change in present.files if change.status != "U"]
+    work = [(path, at_head.get(path, blob)) for path, blob in (*changed, *present.hidden)]
+    work += [(change.path, change.old) for change in present.staged if change.status in "DMT"]
+    in_work = [Lost(path, blob, "since HEAD", head) for path, blob in work if blob.strip("0")]
+    in_index = [Lost(one.path, one.old, "in the index", head) for one in present.staged if one.status in "DMT"]
+    return in_work, in_index
+
+
+def uncommitted(repository: Repository, present: Present) -> set[str]:
+    """Name the files that HEAD does not have as they stand."""
+    read = walker.reader(repository.root)
+    found = {change.path for change in present.staged} | set(present.others)
+    for path, blob in [(change.path, change.old) for change in present.files] + present.hidden:
+        held = read(path)
+        if held is None or repository.id_of(held, blob) != blob:
+            found.add(path)
+    return found
+
+
+def dirty(present: Present) -> set[str]:
+    """Name the files whose bytes may not be those of HEAD."""
+    changed = {change.path for change in (*present.staged, *present.files)}
+    return changed.union(present.others, (path for path, _ in present.hidden))
+
+
+def key(repository: Repository, present: Present, anchor: str, verified: str | None) -> bytes | None:
+    """Give a digest of all that a report on the whole vault depends on, or None when that is too much to read."""
+    if len(present.files) + len(present.others) + len(present.hidden) > _MANY:
+        return None
+    digest = sha256()
+    names = (present.listing, present.head, anchor, verified, *_around(repository))
+    digest.update(repr(names).encode())
+    unsure = {change.path for change in present.files}.union(present.others, (path for path, _ in present.hidden))
+    for path in sorted(unsure | {contract.INVARIANTS_NAME}):
+        digest.update(repr((path, _state(repository.root, path))).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest().encode()
+
+
+def _state(root: str, path: str) -> tuple[object, ...]:
+    held = walker.reader(root)(path)
+    try:
+        status = os.lstat(os.path.join(root, path))
+    except OSError:
+        return ()
+    return status.st_mode, status.st_nlink, held is not None and sha256(held).digest()
+
+
+def _around(repository: Repository) -> Iterable[object]:
+    """Give what else a verdict looks at: what waits in the stage, the upstream branch, how far this clone goes."""
+    yield repository.commit("@{upstream}")
+    yield sorted(anchors.shallow(repository))
+    folder = os.path.join(repository.root, layout.STAGE)
+    try:
+        yield sorted((one.name, os.lstat(one.path).st_nlink, os.lstat(one.path).st_size) for one in os.scandir(folder))
+    except OSError:
+        yield None
+
+
+def check(judge: checks_git.Judge, present: Present, *, reference: str | None, is_full: bool) -> list[Finding]:
+    """Apply the git rules to HEAD, the index and the working tree; remember HEAD when all of it is sound."""
+    repository, head = judge.repository, present.head
+    found: list[Finding] = []
+    if head is not None:
+        past = anchors.collect(repository, head, reference=reference, is_full=is_full)
+        found += checks_git.check_history(judge, past, judge.blobs.at(f"{head}:"))
+        if not found:
+            anchors.save_verified(repository, head)
+        in_work, in_index = lost(present)
+        for these, standing in ((in_work, walker.reader(repository.root)), (in_index, judge.blobs.at(":0:"))):
+            told = {one.path for one in found}
+            found += [one for one in checks_git.check_against(judge, these, standing) if one.path not in told]
+    return found + checks_git.check_uncommitted(uncommitted(repository, present), head)

@@ -1,0 +1,246 @@
+"""`doctor --staged`: what git's index holds, as it would be committed; the working tree is not looked at.
+
+Judged are the blobs that differ from HEAD and what they refer to. What the rest of the ledger says is taken from what
+an earlier examination kept (`knowledge`), as long as that can settle it: rows that name all of HEAD's heads come after
+every row there is. Where it cannot, the index's whole ledger is read.
+
+Source: DESIGN sections 3 and 5.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from cyberos.core import gitdir, layout, segments
+from cyberos.core.ledger import Ledger
+from cyberos.core.repository import GITLINK, LINK, Blobs
+from cyberos.core.rows import PUTS
+from cyberos.doctor import anchors, checks_git, checks_ledger, checks_memory, knowledge, walker
+from cyberos.doctor.anchors import ADD_ONLY, Lost
+from cyberos.doctor.checks_ledger import Damage
+from cyberos.doctor.checks_memory import Seen
+from cyberos.doctor.examination import Examination, uncollected
+from cyberos.doctor.findings import Finding, finding
+from cyberos.doctor.stage import Stage
+from cyberos.doctor.walker import Entry, guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from cyberos.core.repository import Change, Repository
+    from cyberos.core.segments import Segment
+    from cyberos.doctor.anchors import Past
+    from cyberos.doctor.findings import Report
+    from cyberos.doctor.knowledge import Known
+
+_HINT = "stage both sides: `git add memories audit`"
+_BOTH_SIDES = ("memory-missing", "memory-modified", "memory-unlogged", "ledger-tx", "episode-logged-pair")
+
+
+def examine(repository: Repository, *, anchor: str = "auto", is_full: bool = False) -> Report:
+    """Check what is staged in the vault that the repository was opened at."""
+    with Blobs(repository) as blobs, uncollected():
+        return _Staged(repository, blobs, anchor, is_full=is_full).report()
+
+
+class _Staged(Examination):
+    def __init__(self, repository: Repository, blobs: Blobs, anchor: str, *, is_full: bool) -> None:
+        super().__init__(repository.root, None)
+        self.repository, self.blobs, self.anchor, self.is_full = repository, blobs, anchor, is_full
+        self.head = repository.commit("HEAD")
+        self.changes = self._changes(self.head or repository.empty_tree)
+        self.stage = Stage("")  # what waits in the stage is not in the index
+        self.index = blobs.at(":0:")
+        self.damaged = Damage({}, set(), {})
+        self.past = anchors.Past([], [], [])
+        self.lost: list[Lost] = []
+
+    def _changes(self, base: str) -> list[Change]:
+        places = (layout.MEMORIES, layout.AUDIT)
+        return self.repository.changes(("diff-index", "--cached", base), places) or []
+
+    def _entries(self) -> Iterator[Entry]:
+        for change in self.changes:
+            is_memory = change.path.startswith(f"{layout.MEMORIES}/") and change.path != walker.KEEP
+            if is_memory and change.status in "AMT":
+                yield self._entry(change)
+
+    def _entry(self, change: Change) -> Entry:
+        problem = _mode_problem(change.mode) or layout.path_problem(change.path)
+        if problem is not None:
+            rule = "layout-file-regular" if _mode_problem(change.mode) else "layout-path-safe"
+            return Entry(change.path, None, (rule, problem))
+        blob = self.blobs.read(change.new, layout.MAX_FILE_BYTES)
+        if blob is None:
+            return Entry(change.path, None, ("layout-file-regular", "its blob is not in this clone"))
+        if len(blob) > layout.MAX_FILE_BYTES:
+            message = f"the file takes more than the {layout.MAX_FILE_BYTES:,} bytes that are allowed"
+            return Entry(change.path, None, ("layout-file-size", message))
+        return Entry(change.path, blob, None, (0, 0, len(blob), 0))
+
+    def _read_ledger(self) -> Iterator[Finding]:
+        changed = [change for change in self.changes if change.path.startswith(f"{layout.AUDIT}/")]
+        for change in changed:
+            problem = _mode_problem(change.mode)
+            if change.status in "AMT" and problem is not None:
+                yield finding("layout-file-regular", change.path, problem)
+        partial = [self._segment(change.path, change.new) for change in changed if change.status in "AMT"]
+        known = knowledge.load(self.repository, self.blobs, self.head) if self.head and not self.is_full else None
+        self.past = self._history()
+        self.lost = self._lost()
+        self.read = Ledger(partial, list(known.vaults) if known else None)
+        if known is None or not _Enough(known, self.read, self).settles():
+            known, self.read = None, Ledger(self._all_segments())
+        paths = self.touched(self.read, {segment.path for segment in partial})
+        self._look_up(paths)
+        self.rows = sum(len(segment.rows) for segment in partial)
+        about = {*paths, *(change.path for change in changed), layout.AUDIT}
+        found = [one for one in self._judge_all(self.read, known, sorted(paths)) if one.path in about]
+        yield from (_with_hint(one) for one in found)
+
+    def _segment(self, path: str, blob: str) -> Segment:
+        return segments.read(path, self.blobs.read(blob) or b"")
+
+    def _all_segments(self) -> Iterator[Segment]:
+        listed = self.repository.run("ls-files", "-z", "-s", "--", *self.repository.below([layout.AUDIT])) or b""
+        for field in sorted(listed.split(b"\0")[:-1]):
+            entry, _, path = os.fsdecode(field).partition("\t")
+            mode, blob, stage = entry.split(" ")
+            if stage == "0" and _mode_problem(mode) is None:
+                yield self._segment(path[len(self.repository.prefix) :], blob)
+
+    def touched(self, read: Ledger, changed: set[str]) -> set[str]:
+        """Name the memories that differ from HEAD, or that rows do which differ."""
+        paths = {one.path for one in self.changes if one.path.startswith(f"{layout.MEMORIES}/")} - {walker.KEEP}
+        for path, events in read.events.items():
+            if any(read.places[row["hash"]].segment in changed for row in events):
+                paths.add(path)
+        return paths
+
+    def _look_up(self, paths: Iterable[str]) -> None:
+        """Take in what the index holds, unchanged since HEAD, at paths that rows now speak of."""
+        changed = {change.path for change in self.changes}
+        for path in sorted(set(paths) - changed - self.seen.keys()):
+            blob = self.index(path) if layout.path_problem(path) is None else None
+            if blob is not None:
+                self.seen[path] = Seen((0, 0, len(blob), 0), sha256(blob).hexdigest())
+
+    def _judge_all(self, read: Ledger, known: Known | None, paths: list[str]) -> list[Finding]:
+        seen, damaged, seq_of = self.seen, self.damaged, known.seq_of if known else None
+        checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
+            ("the segments", lambda: checks_ledger.check_faults(read, self.index, damaged, "error")),
+            ("the first row", lambda: checks_ledger.check_root(read) if known is None else ()),
+            ("parents and seq", lambda: checks_ledger.check_parents(read, seq_of)),
+            ("gaps", lambda: checks_ledger.check_gaps(read, damaged, seq_of)),
+            ("rows twice", lambda: _doubled(read, known) if known else ()),
+            ("other vaults", lambda: checks_ledger.check_foreign(read)),
+            ("unknown rows", lambda: checks_ledger.check_unknown(read)),
+            ("put rows", lambda: checks_memory.check_puts(read, seen)),
+            ("episode.logged rows", lambda: checks_memory.check_pairs(read, seen)),
+            ("files and rows", lambda: checks_memory.check_memories(paths, seen, read, damaged, self.stage)),
+            ("secrets", lambda: checks_memory.check_secrets(seen, read)),
+        )
+        return [one for name, check in checks for one in guarded(name, layout.AUDIT, check)]
+
+    # --- against git ----------------------------------------------------------------------------------------------
+
+    def _history(self) -> Past:
+        if self.head is None or self.anchor == "none":
+            return anchors.Past([], [], [])
+        reference = None if self.anchor == "auto" else self.anchor
+        return anchors.collect(self.repository, self.head, reference=reference, is_full=self.is_full)
+
+    def _lost(self) -> list[Lost]:
+        """Give what HEAD has, or a commit that is being merged, and the index has not as it was."""
+        if self.head is None or self.anchor == "none":
+            return []
+        folders = tuple(f"{name}/" for name in ADD_ONLY)
+        lost = [Lost(one.path, one.old, "since HEAD", self.head) for one in self.changes if one.status in "DMT"]
+        for commit in _merged(self.repository.root):
+            lost += [
+                Lost(one.path, one.old, f"in the merge of {commit[:10]}", commit)
+                for one in self._changes(commit)
+                if one.status in "DMT"
+            ]
+        return [one for one in lost if one.path.startswith(folders)]
+
+    def _ask_git(self) -> Iterator[Finding]:
+        if self.read is None or self.head is None or self.anchor == "none":
+            return
+        judge = checks_git.Judge(self.repository, self.blobs, self.read)
+        found = checks_git.check_history(judge, self.past, self.index)
+        is_sound = not found
+        if is_sound and (self.past.lost or self.past.apart):
+            is_sound = not checks_git.check_history(judge, self.past, self.blobs.at(f"{self.head}:"))
+        if is_sound and not self.is_full:
+            anchors.save_verified(self.repository, self.head)
+        told = {one.path for one in found}
+        found += [one for one in checks_git.check_against(judge, self.lost, self.index) if one.path not in told]
+        yield from found
+
+
+class _Enough:
+    """Whether the staged rows, with what is known of HEAD's ledger, say all that the staged files need."""
+
+    def __init__(self, known: Known, partial: Ledger, staged: _Staged) -> None:
+        self._known, self._partial, self._staged = known, partial, staged
+        self._after = _after_all(known, partial)
+
+    def settles(self) -> bool:
+        """Report whether no more of the ledger need be read."""
+        staged, events = self._staged, self._partial.events
+        forgotten = {path for path, rows in events.items() if any(row["kind"] == "memory.forgotten" for row in rows)}
+        lost = (*staged.past.lost, *staged.past.apart, *staged.lost)
+        if any(one.path not in forgotten for one in lost):
+            return False
+        if any(row["kind"].startswith("vault.") for row in (*self._partial.rows, *self._partial.foreign)):
+            return False
+        if any(seen.suspect is not None for seen in staged.seen.values()):
+            return False
+        return all(map(self._is_settled, staged.touched(self._partial, {one.path for one in self._partial.segments})))
+
+    def _is_settled(self, path: str) -> bool:
+        events = self._partial.events.get(path, ())
+        puts = [row for row in events if row["kind"] in PUTS]
+        forgets = [row for row in events if row["kind"] == "memory.forgotten"]
+        if not self._known.speaks_of(path):
+            return len(puts) + len(forgets) <= 1
+        if forgets and not puts:
+            return path not in self._staged.seen and self._staged.index(path) is None
+        return len(puts) == 1 and not forgets and puts[0]["hash"] in self._after
+
+
+def _after_all(known: Known, partial: Ledger) -> set[str]:
+    """Give the staged rows that come after every row of HEAD's ledger."""
+    reached: dict[str, frozenset[str]] = {}
+    for row in partial.rows:
+        below = [reached.get(parent, known.heads & {parent}) for parent in row["prev"]]
+        reached[row["hash"]] = frozenset().union(*below)
+    return {name for name, heads in reached.items() if heads >= known.heads}
+
+
+def _doubled(read: Ledger, known: Known) -> Iterator[Finding]:
+    for row in read.rows:
+        if known.seq_of(row["hash"]) is not None:
+            place = read.places[row["hash"]]
+            yield finding("ledger-duplicate-row", place.segment, "HEAD has this row elsewhere", line=place.line)
+
+
+def _with_hint(one: Finding) -> Finding:
+    return one._replace(hint=_HINT) if one.rule in _BOTH_SIDES else one
+
+
+def _mode_problem(mode: str) -> str | None:
+    return {LINK: "is a symbolic link", GITLINK: "is no regular file"}.get(mode)
+
+
+def _merged(root: str) -> list[str]:
+    """Give the commits that a merge under way takes in."""
+    folders = gitdir.find(root)
+    try:
+        with open(os.path.join(folders.private if folders else "", "MERGE_HEAD"), encoding="ascii") as handle:
+            return handle.read().split()
+    except (OSError, ValueError):
+        return []
