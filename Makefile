@@ -28,6 +28,16 @@ docs: $(VENV)/.core   ## write docs/rules.md from memory.invariants.yaml
 	@$(BIN)/python -m cyberos.doctor.explanation > docs/rules.md.new
 	@mv docs/rules.md.new docs/rules.md
 
+$(VENV)/hook-tools/bin/prek: $(VENV)/.dev
+	@$(BIN)/python -m venv $(VENV)/hook-tools
+	@$(VENV)/hook-tools/bin/python -m pip install --quiet --disable-pip-version-check pre-commit prek
+
+test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
+	@CYBEROS_HOOK_TOOLS="$(CURDIR)/$(VENV)/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
+
+mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
+	@$(BIN)/python tests/mutation.py
+
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .

@@ -16,6 +16,8 @@ import imports
 import recall
 import start
 
+import doctor
+
 CORPUS = Path(__file__).parents[1] / "tests" / "fixtures" / "episode_corpus.jsonl"
 
 
@@ -33,13 +35,17 @@ def expand(count: int, target: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("CYBEROS_BENCH_DATA"), help="folder with real episodes")
+    parser.add_argument("--large", action="store_true", help="also the doctor on 100,000 episodes, which takes minutes")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data else None
         rows = real if real and real.is_file() else expand(10_000, Path(folder, "rows.jsonl"))
         print(f"episodes: {'nl2bash' if rows == real else 'the corpus, expanded'}")
-        for line in (*start.lines(), *imports.lines(rows), *recall.lines(rows)):
+        for line in (*start.lines(), *imports.lines(rows), *recall.lines(rows), *doctor.lines(rows)):
             print(line)
+        if arguments.large:
+            for line in doctor.lines(expand(100_000, Path(folder, "large.jsonl"))):
+                print(line)
 
 
 if __name__ == "__main__":

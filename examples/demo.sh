@@ -70,4 +70,16 @@ refused cyberos doctor
 run git checkout --quiet -- audit
 run cyberos doctor
 
+say "8. ... and the hook says so before there is such a commit"
+printf '#!/bin/sh\nexec cyberos doctor --staged\n' >.git/hooks/pre-commit
+chmod +x .git/hooks/pre-commit
+run cat .git/hooks/pre-commit
+run rm "$file"
+refused git commit --quiet --all --message 'tidy up'
+run git checkout --quiet HEAD -- memories
+run cyberos episode log --task 'Write the announcement' --approach 'from the release notes' \
+  --outcome success --duration-ms 240000
+run git add memories audit
+run git commit --quiet --message 'announced'
+
 say "That is all: markdown you can grep, history that merges, and a doctor that says no."

@@ -20,6 +20,8 @@ def test_demo_shows_what_it_promises(tmp_path):
         "memory-modified",
         "ledger-",
         "exit code 1",
+        "exec cyberos doctor --staged",
+        "memory-missing",
         "That is all",
     ):
         assert promised in shown

@@ -11,11 +11,32 @@ import pytest
 
 from support import Repo, episode
 
-HOOKS = (
-    "pre-commit post-index-change reference-transaction post-checkout post-merge pre-auto-gc fsmonitor-watchman "
-    "prepare-commit-msg commit-msg post-commit"
-).split()
-BUILTINS = "status diff log show rev-parse rev-list ls-files ls-tree cat-file diff-index check-ignore config".split()
+HOOKS = [
+    "pre-commit",
+    "post-index-change",
+    "reference-transaction",
+    "post-checkout",
+    "post-merge",
+    "pre-auto-gc",
+    "fsmonitor-watchman",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+]
+BUILTINS = [
+    "status",
+    "diff",
+    "log",
+    "show",
+    "rev-parse",
+    "rev-list",
+    "ls-files",
+    "ls-tree",
+    "cat-file",
+    "diff-index",
+    "check-ignore",
+    "config",
+]
 
 COMMANDS = [
     ["doctor"],

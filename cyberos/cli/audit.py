@@ -60,7 +60,10 @@ def verify(ctx: click.Context, *, as_json: bool) -> int:
     else:
         for finding in findings:
             output.note(f"{finding.path}:{finding.line}: {finding.rule} {finding.message}")
-        output.line(f"vault {found.vault}: {len(found.rows):,} rows in {len(found.segments):,} segments")
+        output.line(
+            f"vault {found.vault or 'without an id'}: {output.count(len(found.rows), 'row')}"
+            f" in {output.count(len(found.segments), 'segment')}"
+        )
         for head in heads:
             output.line(f"head {head['hash']} (seq {head['seq']})")
     return 1 if any(finding.severity == "error" for finding in findings) else 0
@@ -102,6 +105,10 @@ def ack_gap(ctx: click.Context, *, reason: str, actor: str | None, as_json: bool
 def adopt(ctx: click.Context, *, vault: str, actor: str | None, as_json: bool) -> None:
     """Accept the rows of another vault, by its ID as the doctor names it."""
     writer = output.writer_of(ctx)
+    known = sorted({row["vault"] for row in ledger.scan(writer.path).foreign})
+    if vault[:16] not in known:
+        there = f"the ledger has rows of {', '.join(known)}" if known else "the ledger has no rows of other vaults"
+        raise click.UsageError(f"{vault}: {there}.")
     writer.adopt_vault(vault, output.actor_of(ctx, actor))
     answer: dict[str, Any] = {"vault": vault, "seq": writer.head_seq()}
     output.document(answer) if as_json else output.line(f"the rows of vault {vault[:16]} are ours now")

@@ -82,7 +82,7 @@ def doctor(
     root, chosen = _choose(ctx, files)
     form = reporting.format_of(root, form)
     selected, ignored = reporting.chosen(root, select), reporting.chosen(root, ignore)
-    look = _examiner(root, chosen, anchor, is_staged=staged, is_full=full)
+    look = _examiner(root, chosen, anchor, is_staged=staged, is_full=full or fix or diff)
     report = look().only(selected, ignored)
     if fix or diff:
         from cyberos.cli import fixing

@@ -17,12 +17,14 @@ from cyberos.core.admission import check_values
 from cyberos.core.episode import FIELDS, Episode
 from cyberos.core.episode import log as log_episode
 from cyberos.core.errors import InvalidMemory, SecretFound
+from cyberos.core.secrets import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from cyberos.core.writer import Writer
 
+_FORM = "give one JSON object per line, or one array of objects"
 PART = 10_000  # episodes in one transaction of an import
 
 
@@ -70,7 +72,9 @@ def log(ctx: click.Context, /, **options: Any) -> int:
     """
     actor = output.actor_of(ctx, options.pop("actor"))
     as_json, source, skip = options.pop("as_json"), options.pop("from_json"), options.pop("skip_bad")
-    writer = output.writer_of(ctx, allow_secrets=options.pop("allowed"))
+    allowed = options.pop("allowed")
+    _check(options, allowed, source, skip=skip)
+    writer = output.writer_of(ctx, allow_secrets=allowed)
     if source is not None:
         return _import(writer, source, actor, skip=skip, as_json=as_json)
     for name in ("task", "approach", "outcome", "duration_ms"):
@@ -80,6 +84,20 @@ def log(ctx: click.Context, /, **options: Any) -> int:
     output.document({"path": path, "seq": writer.head_seq()}) if as_json else output.line(path)
     _notes(writer)
     return 0
+
+
+def _check(options: dict[str, Any], allowed: tuple[str, ...], source: str | None, *, skip: bool) -> None:
+    """Refuse options that would be passed over in silence. Raises: click.UsageError."""
+    if skip and source is None:
+        raise click.UsageError("--skip-bad goes with --from-json FILE.")
+    given = [name for name, value in options.items() if value]
+    if source is not None and given:
+        raise click.UsageError(
+            f"--from-json takes every field from the file: leave out --{given[0].replace('_', '-')}."
+        )
+    for kind in allowed:
+        if kind not in KINDS:
+            raise click.UsageError(f"--allow-secret {kind}: no such kind; there are {', '.join(KINDS)}")
 
 
 class _Arguments:
@@ -117,14 +135,10 @@ def _import(writer: Writer, source: str, actor: str, *, skip: bool, as_json: boo
     if as_json:
         output.document({"logged": logged, "skipped": bad, "seq": writer.head_seq()})
     else:
-        skipped = f", skipped {_count(bad, 'bad row')}" if bad else ""
-        output.line(f"logged {_count(logged, 'episode')}{skipped}")
+        skipped = f", skipped {output.count(bad, 'bad row')}" if bad else ""
+        output.line(f"logged {output.count(logged, 'episode')}{skipped}")
     _notes(writer)
     return 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _read_all(source: str, allowed: Collection[str], *, skip: bool) -> tuple[list[Episode], int]:
@@ -138,9 +152,9 @@ def _read_all(source: str, allowed: Collection[str], *, skip: bool) -> tuple[lis
     for number, row in _rows(_decode(read(source), name), name):
         try:
             if isinstance(row, ValueError):
-                raise InvalidMemory("frontmatter-parse", str(row), advice="one JSON object per line, or one array")
+                raise InvalidMemory("frontmatter-parse", str(row), advice=_FORM)
             if not isinstance(row, dict):
-                raise InvalidMemory("frontmatter-parse", f"a {type(row).__name__}, not an object")
+                raise InvalidMemory("frontmatter-parse", f"{canonical.dump(row)[:40]} is no object", advice=_FORM)
             made = Episode.from_frontmatter(row)
             check_values(made.frontmatter(), allowed)
             found.append(made)
@@ -165,7 +179,7 @@ def _decode(blob: bytes, name: str) -> str:
         return blob.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = blob.count(b"\n", 0, error.start) + 1
-        raise InvalidMemory("text-encoding", "not UTF-8", path=name, line=line) from None
+        raise InvalidMemory("text-encoding", "not UTF-8", path=name, line=line, advice="save it as UTF-8") from None
 
 
 def _rows(text: str, name: str) -> Iterator[tuple[int, Any]]:

@@ -46,6 +46,8 @@ def forget(ctx: click.Context, path: str, *, reason: str, actor: str | None, as_
     if command is not None:
         output.line("git's history still holds it. Commit, then take it out of every commit with")
         output.line(f"  {command}")
+    elif git.text(writer.path, "--version") is None:
+        output.line("git could not be asked: if the vault is in a repository, its history may still hold it")
     output.line(f"not reached: {_BEYOND}")
 
 

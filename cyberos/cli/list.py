@@ -24,7 +24,7 @@ Examples:
   cyberos list --json""",
 )
 @click.option("--kind", type=click.Choice((layout.EPISODE, *layout.OLD_KINDS)), help="Only memories of this kind.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def list_memories(ctx: click.Context, *, kind: str | None, limit: int, as_json: bool) -> None:
@@ -33,8 +33,8 @@ def list_memories(ctx: click.Context, *, kind: str | None, limit: int, as_json: 
 
     with sync(output.root_of(ctx), full_text=False) as index:
         items = [_item(index, entry) for entry in index.catalog.newest(kind, limit)]
-        if index.behind is not None:
-            output.note(f"note: {index.reason}")
+        if index.warning is not None:
+            output.note(f"note: {index.warning}")
     if as_json:
         output.document({"items": items})
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except CyberosError as error:
         return _report(error)
+    except OSError as error:
+        return _report_system(error)
     except Exception as error:  # noqa: BLE001 - the one place that turns the unexpected into exit code 3
         return _crash(error)
 
@@ -116,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     result = cli.main(arguments, prog_name="cyberos", standalone_mode=False, color=color)
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it was closed by whoever called us
+        sys.stdout.flush()
     return result if isinstance(result, int) else 0
 
 
@@ -131,6 +134,18 @@ def _report(error: CyberosError) -> int:
     return UNEXPECTED if isinstance(error, ContractError) and error.is_ours else FAILURE
 
 
+def _report_system(error: OSError) -> int:
+    """Report what the operating system refused: a folder that is gone, a file that may not be read, a full device."""
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    if isinstance(error, FileNotFoundError) and not place:
+        click.echo("cyberos: the current folder is gone", err=True)
+        click.echo("  hint: change to one that is there, or name the vault with --store", err=True)
+        return USAGE
+    click.echo(f"cyberos: {place}{error.strerror or error}", err=True)
+    click.echo("  hint: see that it is there, that you may read it, and that the device has room", err=True)
+    return FAILURE
+
+
 def _crash(error: Exception) -> int:
     import tempfile
     import traceback
@@ -142,8 +157,3 @@ def _crash(error: Exception) -> int:
     click.echo(f"cyberos: unexpected {type(error).__name__}; this is a fault of cyberos", err=True)
     click.echo(f"  hint: report it with {handle.name}", err=True)
     return UNEXPECTED
-
-
-def store_of(ctx: click.Context) -> Any:
-    """Give the --store of the command line, or None."""
-    return ctx.find_root().obj

@@ -59,6 +59,11 @@ def note(text: str) -> None:
     click.echo(escape(text), err=True)
 
 
+def count(number: int, noun: str) -> str:
+    """Say how many of something there are."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def progress(label: str, length: int) -> AbstractContextManager[Any]:
     """Give a progress bar on stderr; it draws nothing where stderr is no terminal."""
     return click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())

@@ -187,7 +187,7 @@ def _since(when: str | None, now_us: int) -> int | None:
 
 def _degraded(request: Request, index: Synced, no_embedder: str) -> str | None:
     why = [no_embedder] if request.backend == "auto" else []
-    why += [index.reason] if index.reason is not None else []
+    why += [index.warning] if index.warning is not None else []
     return "; ".join(why) or None
 
 

@@ -25,7 +25,8 @@ def discover(start: str | os.PathLike[str] | None = None, store: str | os.PathLi
     if named:
         folder = os.path.abspath(os.path.expanduser(named))
         if not is_vault(folder):
-            raise VaultNotFound(folder, git.vault_elsewhere(folder) if os.path.isdir(folder) else None)
+            elsewhere = git.vault_elsewhere(folder) if os.path.isdir(folder) else None
+            raise VaultNotFound(folder, elsewhere, is_named=True)
         return Path(folder)
     begin = folder = os.path.abspath(start or os.getcwd())
     while not is_vault(folder):

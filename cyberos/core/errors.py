@@ -135,15 +135,17 @@ class VaultLocked(CyberosError):
 
 
 class VaultNotFound(CyberosError):
-    """No vault at or above `start`. `elsewhere` says where git has one."""
+    """No vault at `start`, nor above it unless it `is_named`. `elsewhere` says where git has one."""
 
-    def __init__(self, start: str, elsewhere: str | None = None) -> None:
+    def __init__(self, start: str, elsewhere: str | None = None, *, is_named: bool = False) -> None:
         super().__init__(start, elsewhere)
         self.start = start
         self.elsewhere = elsewhere
+        self.is_named = is_named
 
     def __str__(self) -> str:
-        return f"no vault at {self.start} or above it" + (f", but {self.elsewhere}" if self.elsewhere else "")
+        above = "" if self.is_named else " or above it"
+        return f"no vault at {self.start}{above}" + (f", but {self.elsewhere}" if self.elsewhere else "")
 
     @property
     def hint(self) -> str:
@@ -180,7 +182,8 @@ class SecretFound(CyberosError, ValueError):
 
     def __str__(self) -> str:
         place = f"{self.place}: " if self.place else ""
-        return f"{place}{self.field} holds what looks like a credential ({self.secret}) at character {self.offset}"
+        what = f"{self.field} holds what looks like a credential ({self.secret}) at character {self.offset}"
+        return f"{place}secret-in-memory: {what}"
 
     @property
     def hint(self) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
@@ -47,19 +48,26 @@ def serialise(frontmatter: dict[str, Any], body: str) -> str:
 
     Raises: InvalidMemory for values that are not scalars or lists of strings, or for a file over the size caps.
     """
-    lines = [f'  "{key}": {_dump_value(key, frontmatter[key])}' for key in sorted(frontmatter)]
+    lines = [f"{_begin(key)}{_dump_value(key, frontmatter[key])}" for key in sorted(frontmatter)]
     block = "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
     text = f"---\n{block}\n---\n\n{body}\n"
     check_size(block, text)
     return text
 
 
-def _dump_value(key: str, value: Any) -> str:
+@lru_cache(maxsize=256)
+def _begin(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise InvalidMemory("frontmatter-schema", f"{key[:40]!r} is not a plain ASCII key", pointer=f"/{key[:40]}")
+    return f'  "{key}": '
+
+
+def _dump_value(key: str, value: Any) -> str:
     if isinstance(value, str):
         text = encode_basestring(value)
         return text if text.isascii() and "\x7f" not in text else _ESCAPED.sub(_escape, text)
+    if type(value) is int:
+        return str(value)
     if isinstance(value, list | tuple):
         items = [f"    {_dump_value(key, item)}" for item in value]
         return "[\n" + ",\n".join(items) + "\n  ]" if items else "[]"

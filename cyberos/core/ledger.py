@@ -60,15 +60,16 @@ class Ledger:
         """Take segments; `vaults` are the vault's ids where these are only a part of its ledger."""
         self.segments = list(read)
         self.faults: list[Fault] = [fault for segment in self.segments for fault in segment.faults]
-        self.places: dict[str, Place] = {}
         every: list[Row] = []
+        known: set[str] = set()
         for segment in self.segments:
             for line, row in segment.rows:
-                first = self.places.setdefault(row["hash"], Place(segment.path, line))
-                if first != (segment.path, line):
+                if row["hash"] in known:
+                    first = self.places[row["hash"]]
                     message = f"the row of {first.segment}:{first.line} stands here again"
                     self.faults.append(Fault(segment.path, line, "ledger-duplicate-row", message))
                     continue
+                known.add(row["hash"])
                 every.append(row)
         every.sort(key=_order)
         self.vaults = _own_vaults(every) if vaults is None else vaults
@@ -94,6 +95,15 @@ class Ledger:
     def row(self, seq: int) -> Row | None:
         """Give the row of this seq; the lowest hash where branches have several."""
         return next((row for row in self.rows if row["seq"] == seq), None)
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Where each row stands, by its hash; of one that stands several times, the first."""
+        found: dict[str, Place] = {}
+        for segment in self.segments:
+            for line, row in segment.rows:
+                found.setdefault(row["hash"], Place(segment.path, line))
+        return found
 
     @cached_property
     def missing(self) -> dict[str, Place]:

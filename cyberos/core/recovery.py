@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _STAGED = re.compile(r"[0-9a-f]{64}-\d{1,9}")
 # faults of rows; a file of a wrong name, a gap or a foreign row hinders no write
-_DAMAGE = ("ledger-row-parse", "ledger-hash", "ledger-tx", "ledger-seq", "ledger-duplicate-row", "layout-file-regular")
+DAMAGE = ("ledger-row-parse", "ledger-hash", "ledger-tx", "ledger-seq", "ledger-duplicate-row", "layout-file-regular")
 
 
 def refuse_damage(ledger: Ledger) -> None:
     """Refuse to write to a damaged ledger. Raises: BrokenLedger for the first damage."""
     for fault in ledger.faults:
-        if fault.rule in _DAMAGE and not fault.is_torn:
+        if fault.rule in DAMAGE and not fault.is_torn:
             raise BrokenLedger(fault.segment, fault.line, fault.rule, fault.message)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 from itertools import pairwise
+from sys import intern
 from typing import Any
 
 from cyberos.core import canonical
@@ -79,6 +80,9 @@ def parse_row(line: bytes) -> Row:
         raise RowError("ledger-row-parse", 'the line does not end in ,"hash":"<64 hex digits>"}')
     if sha256(head).hexdigest().encode("ascii") != tail[9:-2]:
         raise RowError("ledger-hash", "the row's bytes do not have the hash that it states")
+    row = _plain(line)
+    if row is not None:
+        return row
     try:
         row = canonical.load(line.decode("ascii"))
         spelled = canonical.dump({key: row[key] for key in row if key != "hash"})[:-1].encode("ascii")
@@ -90,6 +94,52 @@ def parse_row(line: bytes) -> Row:
     if problem is not None:
         raise RowError("ledger-row-parse", problem)
     return row  # type: ignore[no-any-return]
+
+
+# Nearly every row is one of these two, spelled without an escape. What they match is canonical and obeys the law of
+# its kind, but for a float's digits and `tx`; anything else goes the long way.
+_DIGITS = r"(0|[1-9][0-9]{0,14})"
+_PATH = r"([A-Za-z0-9_./-]{1,200})"
+_BEGIN = r'\{"actor":"([a-z0-9._@-]{1,64})","kind":"'
+_END = (
+    r'\},"prev":\["([0-9a-f]{64})"\],"seq":([1-9][0-9]{0,14}),"ts":"(' + _TS.pattern + r')",'
+    r'"tx":\[([1-9][0-9]{0,14}),([1-9][0-9]{0,14})\],"v":1,"vault":"([0-9a-f]{16})","hash":"([0-9a-f]{64})"\}'
+)
+_PLAIN_PUT = re.compile(
+    _BEGIN + rf'put","payload":\{{"memory_kind":"([a-z]{{1,32}})","path":"{_PATH}",'
+    rf'"sha256":"([0-9a-f]{{64}})","size":{_DIGITS}' + _END, re.ASCII
+)  # fmt: skip
+_PLAIN_LOGGED = re.compile(
+    _BEGIN + rf'episode\.logged","payload":\{{"duration_ms":{_DIGITS},"logged_at":"({_TS.pattern})",'
+    rf'"outcome":"([a-z]{{1,32}})","path":"{_PATH}",'
+    rf'"quality_score":([0-9]{{1,3}}\.[0-9]{{1,17}}),"token_cost":(?:null|{_DIGITS})' + _END, re.ASCII
+)  # fmt: skip
+
+
+def _plain(line: bytes) -> Row | None:
+    text = line.decode("latin-1")
+    payload: Row
+    if found := _PLAIN_PUT.fullmatch(text):
+        actor, memory_kind, path, digest, size, prev, seq, ts, first, last, vault, name = found.groups()
+        kind, payload = "put", {"memory_kind": memory_kind, "path": path, "sha256": digest, "size": int(size)}
+    elif found := _PLAIN_LOGGED.fullmatch(text):
+        actor, took, at, outcome, path, score, cost, prev, seq, ts, first, last, vault, name = found.groups()
+        value = float(score)
+        if canonical.format_float(value) != score:
+            return None
+        kind, payload = "episode.logged", {
+            "duration_ms": int(took), "logged_at": ts if at == ts else at, "outcome": intern(outcome), "path": path,
+            "quality_score": value, "token_cost": None if cost is None else int(cost),
+        }  # fmt: skip
+    else:
+        return None
+    tx = [int(first), int(last)]
+    if tx[0] > tx[1]:
+        return None
+    return {
+        "actor": intern(actor), "kind": kind, "payload": payload, "prev": [prev], "seq": int(seq), "ts": ts, "tx": tx,
+        "v": 1, "vault": intern(vault), "hash": name,
+    }  # fmt: skip
 
 
 def is_known(row: Row) -> bool:

@@ -13,6 +13,7 @@ Source: DESIGN section 8; the vendors' formats, compared with gitleaks. Lengths 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core.text import ANSI
@@ -78,6 +79,9 @@ _RULES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )  # fmt: skip
 KINDS: tuple[str, ...] = tuple(kind for kind, _, _ in _RULES)
 _LITERALS = tuple((literal, rank) for rank, (_, literals, _) in enumerate(_RULES) for literal in literals)
+# Every kind but these is one word, without a blank in it, and no shorter than an AWS key's 20 characters.
+_APART = ("-----BEGIN", "SECRET_ACCESS_KEY", "secret_access_key", "ecretAccessKey", "://")
+_SHORTEST = 20
 
 # What may stand before a word (NUL here): nothing, no letter or digit, an escape written out (`\n`, `%3D`, `\x1b[0m`).
 _ALONE = r"(?:^|[^A-Za-z0-9]|\\[abfnrtv]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,12}m)\0(?![A-Za-z0-9])"
@@ -98,6 +102,20 @@ class Secret(NamedTuple):
 def scan(text: str) -> list[Secret]:
     """Find the known credentials in `text`, in the order of their offsets; overlapping ones count once."""
     return [Secret(kind, start) for start, _, kind in _find(text)]
+
+
+def is_possible(text: str) -> bool:
+    """Report whether `text` may hold a known credential: whether it holds what each kind begins with, or may hide it.
+
+    Only for text of which `scan` is asked next; it says yes too often.
+    """
+    if "\x1b" in text or (not text.isascii() and _folds(text)):
+        return True
+    line = "".join([part.strip(_MARGIN) for part in text.splitlines()])
+    if any(literal in line for literal in _APART):
+        return True
+    words = " ".join([word for word in line.split() if len(word) >= _SHORTEST])
+    return any(literal in words for literal, _ in _LITERALS)
 
 
 def redact(text: str) -> tuple[str, list[str]]:
@@ -143,16 +161,18 @@ def _pattern(rank: int) -> re.Pattern[str]:
 
 def _folds(text: str) -> dict[str, str]:
     """Map each character of `text` that recall would not show as it is to what it would show instead."""
+    found = set(text).difference(_MARGIN)
+    return {char: fold for char in found if not " " <= char <= "~" and (fold := _fold(char)) != char}
+
+
+@lru_cache(maxsize=4096)
+def _fold(char: str) -> str:
     import unicodedata
 
-    folds: dict[str, str] = {}
-    for char in set(text).difference(_MARGIN):
-        if not char.isascii() or not char.isprintable():
-            hidden = char in _BLANK or char >= "\U000e0000" or unicodedata.category(char)[0] == "C"
-            fold = "" if hidden else unicodedata.normalize("NFKC", char)
-            if fold != char:
-                folds[char] = fold
-    return folds
+    if char.isascii() and char.isprintable():
+        return char
+    hidden = char in _BLANK or char >= "\U000e0000" or unicodedata.category(char)[0] == "C"
+    return "" if hidden else unicodedata.normalize("NFKC", char)
 
 
 def _rendered(text: str) -> tuple[str, list[int]]:

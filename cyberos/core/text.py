@@ -32,6 +32,8 @@ def find_forbidden(text: str) -> tuple[int, str] | None:
     if found is None:
         return None
     character = found.group()
+    if "\udc80" <= character <= "\udcff":  # how Python hands on a byte of an argument that it could not decode
+        return found.start(), f"a byte that is not UTF-8 (0x{ord(character) - 0xDC00:02X})"
     return found.start(), _NAMES.get(character, f"U+{ord(character):04X}")
 
 

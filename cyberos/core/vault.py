@@ -114,4 +114,6 @@ def _vault_id(root: str) -> tuple[str, list[str]]:
     why = "there is no git repository here" if gitdir.find(root) is None else "the repository has no first commit yet"
     if git.text(root, "rev-parse", "--is-shallow-repository") == "true":
         why = "the clone is shallow"
-    return os.urandom(20).hex(), [f"{why}, so the vault's id is random: another `init` elsewhere makes another vault"]
+    return os.urandom(20).hex(), [
+        f"{why}, so the vault's id is random: commit the vault before anybody else runs `init`"
+    ]

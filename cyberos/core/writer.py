@@ -221,7 +221,9 @@ class Writer:
         found = ledger.scan(self.path)
         recovery.recover(self._files, found)
         if not found.vaults:
-            raise VaultNotFound(str(self.path))
+            from cyberos.core import git
+
+            raise VaultNotFound(str(self.path), git.vault_elsewhere(self.path), is_named=True)
         return state.of_ledger(found, times)
 
     def _memory(self, path: str) -> Memory | None:

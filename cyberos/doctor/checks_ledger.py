@@ -77,8 +77,13 @@ def check_faults(
             continue
         if fault.segment in damaged.conflicts and fault.rule in ("ledger-row-parse", "ledger-tx", "ledger-seq"):
             continue
-        severity = torn if fault.is_torn else ""
-        yield finding(fault.rule, fault.segment, fault.message, line=fault.line, severity=severity)
+        severity, hint = (torn, _TORN_HINT) if fault.is_torn else ("", None)
+        yield finding(fault.rule, fault.segment, fault.message, line=fault.line, severity=severity, hint=hint)
+
+
+_TORN_HINT = (
+    "a crash left this: the next write takes it away, and where git tracks the file `cyberos doctor --fix` does"
+)
 
 
 def _read_hidden(segment: Segment, blob: bytes | None, damaged: Damage) -> None:

@@ -141,7 +141,7 @@ def check(judge: checks_git.Judge, present: Present, *, reference: str | None, i
     if head is not None:
         past = anchors.collect(repository, head, reference=reference, is_full=is_full)
         found += checks_git.check_history(judge, past, judge.blobs.at(f"{head}:"))
-        if not found:
+        if not found and not is_full:
             anchors.save_verified(repository, head)
         in_work, in_index = lost(present)
         for these, standing in ((in_work, walker.reader(repository.root)), (in_index, judge.blobs.at(":0:"))):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import layout, segments
 from cyberos.core.ledger import Ledger, folder_times
+from cyberos.core.recovery import DAMAGE
 from cyberos.core.rows import PUTS, is_known
 from cyberos.index.catalog import Mark
 
@@ -97,12 +98,23 @@ def _whole(files: Files, look: dict[str, Any]) -> Changes:
         "heads": [row["hash"] for row in ledger.heads],
         "vaults": ledger.vaults,
         "gaps": not all(known.issuperset(row["prev"]) for row in ledger.rows),
+        "damage": next(iter(_damage(found)), None),
         "open": _open(marks, look["head"]),
         "folders": _steady(look["folders"]),
         "head": look["head"],
     }
     said = {path: standing for path, standing in standings.items() if standing != Standing()}
     return Changes(said, marks, _joints(ledger.rows), meta, is_whole=True)
+
+
+def _damage(found: list[Segment]) -> list[str]:
+    """Name the places where rows cannot be read, so that what they say is missing here."""
+    return [
+        f"{fault.segment}:{fault.line}"
+        for segment in found
+        for fault in segment.faults
+        if fault.rule in DAMAGE and not fault.is_torn
+    ]
 
 
 def _standing(ledger: Ledger, path: str) -> Standing:
@@ -116,6 +128,8 @@ def _standing(ledger: Ledger, path: str) -> Standing:
 
 def _delta(files: Files, catalog: Catalog, look: dict[str, Any]) -> Changes:
     marks, found = _news(files, catalog, look["folders"])
+    if _damage(found):
+        raise _Doubt
     rows = _unknown_rows(found, catalog)
     gaps = _has_gap(rows, catalog)
     heads, is_chain = _follow(set(catalog.get("heads")), rows)

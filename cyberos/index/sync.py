@@ -67,6 +67,15 @@ class Synced(NamedTuple):
         if self.kept is None:
             self.catalog.close()
 
+    @property
+    def warning(self) -> str | None:
+        """What makes the answers of this index doubtful, in a sentence; None where nothing does."""
+        place = self.catalog.get("damage")
+        damage = (
+            f"the ledger is damaged at {place}, so memories may be missing: run `cyberos doctor`" if place else None
+        )
+        return "; ".join(filter(None, (self.reason, damage))) or None
+
     def standing(self, path: str) -> Standing | None:
         """Give what the ledger says of a path, as far as it was read; None when it says nothing."""
         if self.behind is not None and (path in self.behind.standings or self.behind.is_whole):

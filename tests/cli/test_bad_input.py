@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from cyberos.cli.main import main
-from cyberos.core.episode import log
+from cyberos.core.episode import Episode, log
+from cyberos.core.writer import Writer
 
 GOOD = ["--task", "t", "--approach", "a", "--outcome", "success", "--duration-ms", "1"]
 
@@ -259,3 +260,82 @@ def test_no_color_and_dumb_terminals_get_no_escapes(root):
     for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         done = cyberos("--help", cwd=root, **environment)
         assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--from-json", "rows.jsonl", "--task", "t"], "--task"),
+        (["--skip-bad", *GOOD], "--from-json"),
+        ([*GOOD, "--allow-secret", "no-such-kind"], "github-token"),
+    ],
+)
+def test_options_that_would_be_passed_over_are_refused(root, arguments, says):
+    (root / "rows.jsonl").write_text("{}\n", encoding="utf-8")
+    done = cyberos("episode", "log", *arguments, cwd=root)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_closed_output_loses_nothing_and_is_no_fault(root):
+    command = f"{sys.executable} -m cyberos episode log --task t --approach a --outcome success --duration-ms 1 >&-"
+    done = subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((root / "memories" / "episodes").rglob("*.md"))) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+def test_a_full_device_for_the_output_is_an_ordinary_error(root):
+    command = f"{sys.executable} -m cyberos config >/dev/full"
+    done = subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path):
+    command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m cyberos list"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "the current folder is gone" in done.stderr
+
+
+def test_a_settings_file_that_is_a_folder_is_an_ordinary_error(root):
+    (root / "cyberos.toml").mkdir()
+    assert cyberos("config", cwd=root).returncode == 0
+    (root / "cyberos.toml").rmdir()
+    (root / "cyberos.toml").write_text("k = [", encoding="utf-8")
+    done = cyberos("config", cwd=root)
+    assert done.returncode == 1
+    assert "not TOML" in done.stderr
+
+
+def test_recall_and_list_say_that_the_ledger_is_damaged(root):
+    for number in range(3):
+        log(Writer(root), Episode(task=f"paint the fence {number}", approach="a", outcome="success", duration_ms=1))
+    segment = max((root / "audit").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
+    rows = segment.read_bytes().splitlines(keepends=True)
+    assert json.loads(cyberos("recall-similar", "paint the fence", "--json", cwd=root).stdout)["matches"]
+    segment.write_bytes(b"".join(rows[:2] + rows[3:]))
+    answer = json.loads(cyberos("recall-similar", "paint the fence", "--json", cwd=root).stdout)
+    assert "the ledger is damaged at audit/" in answer["degraded"]
+    assert "cyberos doctor" in answer["degraded"]
+    assert "the ledger is damaged" in cyberos("list", cwd=root).stderr
+    segment.write_bytes(b"".join(rows))
+    answer = json.loads(cyberos("recall-similar", "paint the fence", "--json", cwd=root).stdout)
+    assert "damaged" not in answer["degraded"]
+    assert len(answer["matches"]) == 3
+
+
+def test_a_named_store_is_not_looked_for_above(root):
+    done = cyberos("--store", str(root / "memories"), "list", cwd=root)
+    assert done.returncode == 2
+    assert "or above it" not in done.stderr
+
+
+def test_an_argument_that_is_not_utf8_is_called_so(root):
+    done = subprocess.run(
+        [sys.executable, "-m", "cyberos", "episode", "log", *GOOD, "--notes", b"caf\xe9"], cwd=root, capture_output=True
+    )
+    assert done.returncode == 1
+    assert b"a byte that is not UTF-8 (0xE9)" in done.stderr

@@ -454,7 +454,7 @@ def test_audit_adopt(root, call, tmp_path):
     assert code == 1
     assert "ledger-foreign-vault" in err
     assert theirs not in call("list")[1]
-    assert call("audit", "adopt", "not-an-id")[0] == 1
+    assert call("audit", "adopt", "not-an-id")[0] == 2
     assert call("audit", "adopt", ledger.scan(other).vault)[0] == 0
     assert call("audit", "verify")[0] == 0
     assert theirs in call("list")[1]
