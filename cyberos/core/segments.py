@@ -166,6 +166,8 @@ def _share(before: Row, row: Row) -> None:
     """Let two rows that follow each other hold one copy of what they both say: it halves the memory of a ledger."""
     if row["prev"] == [before["hash"]]:
         row["prev"] = [before["hash"]]
+    if row["tx"][1] == before["tx"][1]:
+        row["tx"][1] = before["tx"][1]
     if row["ts"] == before["ts"]:
         row["ts"] = before["ts"]
     path = before["payload"].get("path")

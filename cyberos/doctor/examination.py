@@ -69,8 +69,11 @@ def examine(
         return known
     with uncollected():
         report = Examination(full, chosen, against).report()
-    if against is not None and before is not None and against.look_again().key() == before:
-        remembered.save(full, against.look_again().key(is_new=True) or b"", report)
+    if against is not None and before is not None:
+        again = against.look_again()
+        after = again.key(is_new=True)
+        if after is not None and again.key() == before:  # nothing moved while we looked
+            remembered.save(full, after, report)
     return report
 
 

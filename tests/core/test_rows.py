@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cyberos.core import canonical, rows
+from cyberos.core.episode import log
 from cyberos.core.rows import MAX_ROW_BYTES, PAYLOADS, RowError, format_row, is_known, parse_row
+from cyberos.core.writer import Writer
+from support import episode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "audit.jsonl"
 LINES = GOLDEN.read_bytes().splitlines()
@@ -317,3 +321,39 @@ def test_another_json_reader_reads_the_same(payload):
 def test_any_bytes_are_a_row_or_a_row_error(blob):
     with pytest.raises(RowError):
         parse_row(blob)
+
+
+def test_rows_that_are_read_quickly_are_read_as_any_other(root):
+    log(Writer(root), episode("quickly", quality_score=0.25, token_cost=7))
+    for path in sorted((root / "audit").rglob("*.jsonl")):
+        for line in path.read_bytes().splitlines():
+            row = rows.parse_row(line)
+            assert row == canonical.load(line.decode())
+            assert rows.format_row(row) == line
+            if row["kind"] != "vault.created":
+                assert rows._plain(line) == row
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"quality_score":0.5', b'"quality_score":0.50'),
+        (b'"quality_score":0.5', b'"quality_score":00.5'),
+        (b'"duration_ms":10', b'"duration_ms":010'),
+        (b'"duration_ms":10', b'"duration_ms":1e1'),
+        (b'"tx":[2,2]', b'"tx":[3,2]'),
+        (b'"seq":3', b'"seq":03'),
+    ],
+)
+def test_what_is_not_spelled_so_is_not_read_quickly(root, old, new):
+    log(Writer(root), episode("quickly"))
+    line = next(
+        line
+        for path in (root / "audit").rglob("*.jsonl")
+        for line in path.read_bytes().splitlines()
+        if b"episode.logged" in line
+    )
+    head = line[:-75].replace(old, new)
+    assert head != line[:-75]
+    with pytest.raises(rows.RowError):
+        rows.parse_row(head + b',"hash":"' + sha256(head).hexdigest().encode() + b'"}')
