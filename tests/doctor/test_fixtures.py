@@ -38,7 +38,8 @@ def judge(folder, tmp_path):
     git(made, "commit", "-q", "-m", "before")
     for name in ("memories", "audit"):
         shutil.rmtree(made / name)
-        shutil.copytree(folder / name, made / name, copy_function=shutil.copy)  # as an edit would: with a time of its own
+        # as an edit would, with times of its own
+        shutil.copytree(folder / name, made / name, copy_function=shutil.copy)
     return examine(made, anchor="auto")
 
 
