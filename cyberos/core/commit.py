@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from cyberos.core import gitdir, layout, recovery, rows, state
+from cyberos.core import canonical, gitdir, layout, recovery, rows, state
 from cyberos.core.errors import InvalidMemory, UnsafePath
 from cyberos.core.segments import MAX_SEGMENT_BYTES
 
@@ -175,7 +175,7 @@ def _append(files: Files, spelled: list[bytes], current: State, *, sync: bool) -
 
 
 def _begin(files: Files, first: bytes, blob: bytes, current: State, *, sync: bool) -> None:
-    segment = layout.segment_path(hash_of(first), rows.parse_row(first)["ts"])
+    segment = layout.segment_path(hash_of(first), canonical.load(first.decode("ascii"))["ts"])
     day = segment.rsplit("/", 1)[0]
     is_known = state.knows_folders(files, current, segment)
     changed = files.make_folder(day)

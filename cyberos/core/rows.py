@@ -12,6 +12,7 @@ Source: DESIGN section 3; the idea of FormatX/ParseX from Go's sumdb/tlog.
 from __future__ import annotations
 
 import re
+from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from sys import intern
@@ -105,15 +106,19 @@ _END = (
     r'\},"prev":\["([0-9a-f]{64})"\],"seq":([1-9][0-9]{0,14}),"ts":"(' + _TS.pattern + r')",'
     r'"tx":\[([1-9][0-9]{0,14}),([1-9][0-9]{0,14})\],"v":1,"vault":"([0-9a-f]{16})","hash":"([0-9a-f]{64})"\}'
 )
-_PLAIN_PUT = re.compile(
-    _BEGIN + rf'put","payload":\{{"memory_kind":"([a-z]{{1,32}})","path":"{_PATH}",'
-    rf'"sha256":"([0-9a-f]{{64}})","size":{_DIGITS}' + _END, re.ASCII
-)  # fmt: skip
-_PLAIN_LOGGED = re.compile(
-    _BEGIN + rf'episode\.logged","payload":\{{"duration_ms":{_DIGITS},"logged_at":"({_TS.pattern})",'
-    rf'"outcome":"([a-z]{{1,32}})","path":"{_PATH}",'
-    rf'"quality_score":([0-9]{{1,3}}\.[0-9]{{1,17}}),"token_cost":(?:null|{_DIGITS})' + _END, re.ASCII
-)  # fmt: skip
+_PUT = (
+    rf'put","payload":\{{"memory_kind":"([a-z]{{1,32}})","path":"{_PATH}","sha256":"([0-9a-f]{{64}})","size":{_DIGITS}'
+)
+_LOGGED = (
+    rf'episode\.logged","payload":\{{"duration_ms":{_DIGITS},"logged_at":"({_TS.pattern})","outcome":"([a-z]{{1,32}})",'
+    rf'"path":"{_PATH}","quality_score":([0-9]{{1,3}}\.[0-9]{{1,17}}),"token_cost":(?:null|{_DIGITS})'
+)
+
+
+@cache
+def _plain_forms() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    # compiled on first use: whoever only writes a row need not wait for it
+    return re.compile(_BEGIN + _PUT + _END, re.ASCII), re.compile(_BEGIN + _LOGGED + _END, re.ASCII)
 
 
 # The attributes of one class's objects share their keys, which takes two thirds of what as many dicts would: `vars` of
@@ -154,10 +159,11 @@ class _Logged:
 
 def _plain(line: bytes) -> Row | None:
     text = line.decode("latin-1")
-    if found := _PLAIN_PUT.fullmatch(text):
+    put, logged = _plain_forms()
+    if found := put.fullmatch(text):
         actor, memory_kind, path, digest, size, prev, *tail = found.groups()
         kind, payload = "put", vars(_Put(memory_kind, path, digest, size))
-    elif found := _PLAIN_LOGGED.fullmatch(text):
+    elif found := logged.fullmatch(text):
         actor, took, at, outcome, path, score, cost, prev, *tail = found.groups()
         value = float(score)
         if canonical.format_float(value) != score:
