@@ -760,7 +760,7 @@ def private_bytes(root):
 @pytest.mark.parametrize("by", ["purge", "next recall", "rebuild"])
 def test_forgetting_leaves_no_bytes_of_the_text(filled, by):
     root, _ = filled
-    path = log_one(root, "ship the Quetzalcoatlus", notes="Xylophonist 31337")
+    path = log_one(root, "ship the Quetzalcoatlus", notes="Xylophonist 3133731337313373")
     assert paths(root, "Quetzalcoatlus", kind="episode") == {path}
     assert b"quetzalcoatlus" in private_bytes(root)
     Writer(root).forget(path, "private")
@@ -770,7 +770,7 @@ def test_forgetting_leaves_no_bytes_of_the_text(filled, by):
         sync.rebuild(root).catalog.close()
     else:
         recalled(root)
-    for word in (b"quetzalcoatlu", b"xylophonist", b"31337"):
+    for word in (b"quetzalcoatlu", b"xylophonist", b"3133731337313373"):
         assert word not in private_bytes(root)
     assert len(paths(root)) == 31
 
