@@ -84,7 +84,7 @@ def test_a_killed_holder_frees_the_lock(path):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         with lock(path, 0):
-            pass
+            assert Path(path).read_text(encoding="utf-8").startswith(f"{os.getpid()} ")
 
 
 def test_a_stopped_holder_keeps_it(path):
