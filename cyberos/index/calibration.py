@@ -17,7 +17,8 @@ VERSION = 1
 CUT = 0.65
 FALSE_ANSWERS = 0.05
 
-CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113)})
+# Both engines bring the same x: the maths and the rounding are shared (`fulltext`).
+CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113), "fts5": (8.582, -3.113)})
 
 
 def relevance(engine: str, x: float) -> float:
