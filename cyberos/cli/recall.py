@@ -18,6 +18,7 @@ import click
 
 from cyberos.cli import indexing, output
 from cyberos.core import layout, ranking, settings
+from cyberos.core.backends import AUTO, BACKENDS, choose
 from cyberos.core.labels import label
 from cyberos.core.ranking import combined_score
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["combined_score", "recall_similar", "run"]
 
-BACKENDS = ("auto", "whoosh")
 _HOUR_US = 3_600_000_000
 
 
@@ -85,6 +85,7 @@ class Request(NamedTuple):
     scope: str | None
     since_us: int | None
     backend: str
+    fallback: str
     explain: bool
     now_us: int
 
@@ -97,6 +98,7 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
     request = _request(store, args)
     from cyberos.core import reader, semantic
 
+    chosen = choose(request.backend, request.fallback, None if semantic.available() else semantic.WHY_NOT)
     asked = reader.Query(
         request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us
     )
@@ -114,14 +116,14 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
         return {
             "backend": index.engine.name,
             "engines": [index.engine.name],
-            "degraded": _degraded(request, index, semantic.WHY_NOT),
+            "degraded": "; ".join(filter(None, (chosen.degraded, index.warning))) or None,
             "matches": [match for _, match in matches],
             "reason": None if matches else reason,
             "below_cutoff": found.below_cutoff,
             "unseen": unseen,
         }
 
-    return reader.ask(store, question, progress=progress)
+    return reader.ask(store, question, stores=(chosen.store,), progress=progress)
 
 
 def _request(store: str | os.PathLike[str], args: Any) -> Request:
@@ -143,8 +145,9 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         half_life_days=_days(half_life or values["half_life"]),
         weights=values["weights"],
         scope=given("scope", None),
-        since_us=_since(given("since", None), now_us),
-        backend=given("backend", "auto"),
+        since_us=since_us(given("since", None), now_us),
+        backend=given("backend", AUTO),
+        fallback=values["fallback"],
         explain=given("explain", False),
         now_us=now_us,
     )
@@ -170,7 +173,7 @@ def _days(span: str) -> float:
         raise click.UsageError(f"{span!r} {error}") from None
 
 
-def _since(when: str | None, now_us: int) -> int | None:
+def since_us(when: str | None, now_us: int) -> int | None:
     """Read `7d`, `2026-11-30` or a full time, as microseconds since 1970."""
     if when is None:
         return None
@@ -183,12 +186,6 @@ def _since(when: str | None, now_us: int) -> int | None:
     if moment is None:
         raise click.UsageError(f"--since {when!r}: a span such as 7d, or a date such as 2026-11-30")
     return moment
-
-
-def _degraded(request: Request, index: Synced, no_embedder: str) -> str | None:
-    why = [no_embedder] if request.backend == "auto" else []
-    why += [index.warning] if index.warning is not None else []
-    return "; ".join(why) or None
 
 
 def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[str, Any]]:

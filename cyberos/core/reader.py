@@ -12,15 +12,15 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cyberos.core import layout, ranking
+from cyberos.core import backends, layout, ranking, settings
 from cyberos.core.errors import VaultNotFound
-from cyberos.index import bodies, sync
+from cyberos.index import bodies, engines, sync
 from cyberos.index.calibration import relevance
 from cyberos.index.entry import READY
 from cyberos.index.fulltext import IndexDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cyberos.index.entry import Entry
     from cyberos.index.synced import Synced
@@ -77,13 +77,15 @@ def recall(
     Raises: VaultNotFound; ValueError for k below 1 or a cut-off outside [0, 1].
     """
     asked = Query(query, k, min_relevance, memory_kind, scope)
-    return ask(store_path, lambda index: search(index, asked), writable=writable).hits[:k]
+    chosen = backends.choose(backends.AUTO, settings.load(store_path)["fallback"].value)
+    return ask(store_path, lambda index: search(index, asked), stores=(chosen.store,), writable=writable).hits[:k]
 
 
 def ask(
     root: str | os.PathLike[str],
     question: Callable[[Synced], Answer],
     *,
+    stores: Sequence[str] = (engines.WHOOSH,),
     writable: bool = True,
     progress: Progress | None = None,
 ) -> Answer:
@@ -95,7 +97,7 @@ def ask(
         with suppress(_FilesChanged):
             try:
                 with sync.sync(
-                    root, writable=writable, careful=damages > 0, afresh=damages > 1, progress=progress
+                    root, stores, writable=writable, careful=damages > 0, afresh=damages > 1, progress=progress
                 ) as index:
                     return question(index)
             except IndexDamaged:

@@ -88,6 +88,9 @@ SETTINGS: dict[str, Setting] = {
     ),
     "lock_wait": Setting(10.0, "seconds to wait for the vault's lock", _number(0, 86_400)),
     "min_relevance": Setting(0.65, "what recall answers at least, in [0, 1]", _number(0, 1)),
+    "fallback": Setting(
+        "whoosh", "whoosh | fts5: which engine finds by words, where no embedder is", _choice("whoosh", "fts5")
+    ),
     "recency": Setting("none", "none | park | half-life: how age lowers a score", _choice("none", "park", "half-life")),
     "half_life": Setting("30d", "the age at which recency is one half", _duration),
     "output_format": Setting("text", f"{' | '.join(REPORTS)}: how the doctor reports", _choice(*REPORTS)),
