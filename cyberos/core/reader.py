@@ -137,13 +137,15 @@ def _search(index: Synced, query: Query) -> Found:
 def _candidates(index: Synced, query: Query) -> tuple[list[tuple[float, Entry]], int]:
     """Give the candidates above the cut, in order, as many as decide the pool; and how many were below it."""
     limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
+    engine = index.engine
     while True:
-        scored = index.engine.search(query.text, kind=query.kind, scope=query.scope, limit=limit)
-        values = [(relevance(index.engine.name, hit.ratio), hit.path) for hit in scored]
+        scored = engine.search(query.text, kind=query.kind, scope=query.scope, limit=limit)
+        values = [(relevance(engine.name, hit.ratio), hit.path) for hit in scored]
         kept = []
         below = 0
+        known = index.catalog.entries_of([path for _, path in values])
         for value, path in values:
-            entry = index.catalog.entry(path)
+            entry = known.get(path)
             if entry is None or entry.state != READY:
                 continue
             if query.since_us is not None and entry.moment_us < query.since_us:

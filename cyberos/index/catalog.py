@@ -103,6 +103,11 @@ class Catalog(Database):
         """Give what is known of a path."""
         return next(iter(self._entries("path = ?", path)), None)
 
+    def entries_of(self, paths: list[str]) -> dict[str, Entry]:
+        """Give what is known of these paths."""
+        found = self._entries("path IN (SELECT value FROM json_each(?))", json.dumps(paths))
+        return {entry.path: entry for entry in found}
+
     def entries(self) -> list[Entry]:
         """Give every memory, in no order."""
         return self._entries("1")
