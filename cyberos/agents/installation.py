@@ -36,9 +36,7 @@ class CannotInstall(CyberosError):
 
     @property
     def hint(self) -> str:
-        return (
-            "mend it (JSON has no comments), or add the lines by hand: `cyberos init --agent NAME --print` shows them"
-        )
+        return "mend it (JSON has no comments), or add by hand what `cyberos init --agent NAME --print` shows"
 
 
 _WORSE: list[State] = ["current", "stale", "missing"]

@@ -74,7 +74,7 @@ class Block(NamedTuple):
         return made
 
     def remove(self, text: str) -> str | None:
-        return blocks.remove(text, self.style) or None
+        return blocks.remove(text, self.style)
 
 
 class Whole(NamedTuple):
