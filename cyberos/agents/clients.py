@@ -148,3 +148,26 @@ def _is_ours(item: Any) -> bool:
     """Report whether a hook runs cyberos, however it is started."""
     text = json.dumps(item)
     return "cyberos" in text and " hook " in text
+
+
+def plugin(version: str) -> dict[str, str]:
+    """Give the files of the Claude Code plugin, by their paths in this repository (`make plugin` writes them)."""
+    about = "Have I done this before, and how did it really go? This repository's memory, checked by a doctor."
+    author = {"name": "the cyberos authors"}
+    hooks: dict[str, list[Any]] = {}
+    server: dict[str, Any] = {}
+    for piece in _claude_code(["cyberos"]):
+        if isinstance(piece, Json) and piece.entry.key is None:
+            hooks[piece.entry.path[1]] = [piece.entry.value]
+        elif isinstance(piece, Json):
+            server = {str(piece.entry.key): piece.entry.value}
+    manifest = {"name": "cyberos", "version": version, "description": about, "author": author, "license": "MIT"}
+    listed = {"name": "cyberos", "source": "./plugins/cyberos", "description": about}
+    market = {"name": "cyberos", "owner": author, "metadata": {"description": about}, "plugins": [listed]}
+    made = {
+        ".claude-plugin/marketplace.json": market,
+        "plugins/cyberos/.claude-plugin/plugin.json": manifest | {"mcpServers": server},
+        "plugins/cyberos/hooks/hooks.json": {"hooks": hooks},
+    }
+    texts = {path: json.dumps(value, indent=2) + "\n" for path, value in made.items()}
+    return texts | {"plugins/cyberos/skills/cyberos/SKILL.md": SKILL}
