@@ -28,7 +28,7 @@ from cyberos.index.fulltext import IndexDamaged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-VERSION = 1
+VERSION = 2
 NAME = f"{layout.INDEX}/catalog.sqlite"
 _BUSY_S = 5.0
 _SHORT = 16  # hex digits of a digest that tell one document of a path from another
