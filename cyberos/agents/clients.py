@@ -69,7 +69,6 @@ def _gemini(start: list[str]) -> list[Piece]:
     hooks: dict[str, tuple[str, str | None]] = {
         "SessionStart": ("session-start", None),
         "BeforeAgent": ("prompt", None),
-        "AfterAgent": ("stop", None),
         "PreCompress": ("pre-compact", None),
     }
     return [

@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "forget": ("cyberos.cli.forget:forget", "Take a memory away; the ledger still verifies."),
     "audit": ("cyberos.cli.audit:audit", "Look at the ledger, verify it, accept gaps and vaults."),
     "index": ("cyberos.cli.index:index", "Bring the search index up to date, or rebuild it."),
+    "hook": ("cyberos.cli.hooking:hook", "Answer a hook of an agent."),
     "mcp": ("cyberos.cli.mcp:mcp", "Serve the vault to an agent over MCP, on stdin and stdout."),
     "config": ("cyberos.cli.config:config", "Show every setting and where it comes from."),
 }

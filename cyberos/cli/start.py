@@ -10,10 +10,17 @@ import sys
 
 def entry() -> None:
     """Run the command line and exit."""
-    if sys.argv[1:] == ["mcp"]:
+    arguments = sys.argv[1:]
+    store = arguments[1] if arguments[:1] == ["--store"] and len(arguments) > 1 else None
+    rest = arguments if store is None else arguments[2:]
+    if rest == ["mcp"]:
         from cyberos.cli.stdio import serve
 
-        sys.exit(serve())
+        sys.exit(serve(store))
+    if rest[:1] == ["hook"] and not {"-h", "--help"} & set(rest):
+        from cyberos.cli.hook import run
+
+        sys.exit(run(store, rest[1:]))
     from cyberos.cli.main import main
 
     sys.exit(main())
