@@ -28,6 +28,9 @@ docs: $(VENV)/.core   ## write docs/rules.md from memory.invariants.yaml
 	@$(BIN)/python -m cyberos.doctor.explanation > docs/rules.md.new
 	@mv docs/rules.md.new docs/rules.md
 
+plugin: $(VENV)/.core   ## write the Claude Code plugin from what `init --agent claude-code` adds
+	@$(BIN)/python -c 'from pathlib import Path; from cyberos.agents.clients import plugin; from cyberos.cli.version import __version__; [(Path(p).parent.mkdir(parents=True, exist_ok=True), Path(p).write_text(t, encoding="utf-8")) for p, t in plugin(__version__).items()]'
+
 $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 	@$(BIN)/python -m venv $(VENV)/hook-tools
 	@$(VENV)/hook-tools/bin/python -m pip install --quiet --disable-pip-version-check pre-commit prek

@@ -1,6 +1,6 @@
 """`python -m cyberos`."""
 
-from cyberos.cli.main import entry
+from cyberos.cli.start import entry
 
 if __name__ == "__main__":
     entry()

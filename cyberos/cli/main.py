@@ -8,11 +8,10 @@ Source: DESIGN section 10; sysexits.h for 75; click.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,9 +19,10 @@ from cyberos.cli.version import __version__
 from cyberos.core.errors import ContractError, CyberosError, VaultLocked, VaultNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-_GARBAGE = 100_000  # objects more than before, until garbage is looked for
+Given = TypeVar("Given")
+Instead = TypeVar("Instead")
 
 USAGE, FAILURE, UNEXPECTED, LOCKED, INTERRUPTED = 2, 1, 3, 75, 130
 
@@ -30,6 +30,7 @@ USAGE, FAILURE, UNEXPECTED, LOCKED, INTERRUPTED = 2, 1, 3, 75, 130
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("cyberos.cli.init:init", "Make a vault here, or add what it lacks."),
     "episode": ("cyberos.cli.episode:episode", "Log what was done: one episode, or many from a file."),
+    "run": ("cyberos.cli.run:run", "Run a command and log what its exit code says."),
     "recall-similar": ("cyberos.cli.recall:recall_similar", "Find episodes like a task, and how they went."),
     "recall": ("cyberos.cli.full_text:recall", "Find memories of any kind by their words."),
     "put": ("cyberos.cli.put:put", "Write a memory of another kind (a fact, a decision, ...)."),
@@ -41,6 +42,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "forget": ("cyberos.cli.forget:forget", "Take a memory away; the ledger still verifies."),
     "audit": ("cyberos.cli.audit:audit", "Look at the ledger, verify it, accept gaps and vaults."),
     "index": ("cyberos.cli.index:index", "Bring the search index up to date, or rebuild it."),
+    "hook": ("cyberos.cli.hooking:hook", "Answer a hook of an agent."),
+    "mcp": ("cyberos.cli.mcp:mcp", "Serve the vault to an agent over MCP, on stdin and stdout."),
     "config": ("cyberos.cli.config:config", "Show every setting and where it comes from."),
 }
 
@@ -91,18 +94,6 @@ def cli(ctx: click.Context, store: str | None) -> None:
     ctx.obj = store
 
 
-def entry() -> None:
-    """Run the command line and exit.
-
-    A command makes little garbage and lives short: looking for it is left until there is much, and at the exit undone.
-    That is a fifth of what a cold recall takes.
-    """
-    gc.set_threshold(_GARBAGE)
-    code = main()
-    gc.freeze()
-    sys.exit(code)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit code."""
     try:
@@ -118,12 +109,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except CyberosError as error:
-        return _report(error)
-    except OSError as error:
-        return _report_system(error)
     except Exception as error:  # noqa: BLE001 - the one place that turns the unexpected into exit code 3
-        return _crash(error)
+        code, lines = _tell(error)
+        for text in lines:
+            click.echo(text, err=True)
+        return code
+
+
+def attempt(work: Callable[[], Given], refuse: Callable[[list[str]], Instead]) -> Given | Instead:
+    """Do some work for a caller that must not end with it; where it fails, give what the lines that say why become."""
+    try:
+        return work()
+    except click.ClickException as error:
+        return refuse([error.format_message()])
+    except Exception as error:  # noqa: BLE001 - the same place: a server outlives what one call brings up
+        return refuse(_tell(error)[1])
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -134,10 +134,19 @@ def _run(arguments: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _report(error: CyberosError) -> int:
-    click.echo(f"cyberos: {error}", err=True)
-    if error.hint:
-        click.echo(f"  hint: {error.hint}", err=True)
+def _tell(error: Exception) -> tuple[int, list[str]]:
+    """Give the exit code of an error, and the lines that say what is wrong and what to do."""
+    if isinstance(error, CyberosError):
+        return _code(error), [f"cyberos: {error}"] + ([f"  hint: {error.hint}"] if error.hint else [])
+    if isinstance(error, OSError):
+        return _tell_system(error)
+    return UNEXPECTED, [
+        f"cyberos: unexpected {type(error).__name__}; this is a fault of cyberos",
+        f"  hint: report it with {_keep_trace(error)}",
+    ]
+
+
+def _code(error: CyberosError) -> int:
     if isinstance(error, VaultLocked):
         return LOCKED
     if isinstance(error, VaultNotFound):
@@ -145,19 +154,18 @@ def _report(error: CyberosError) -> int:
     return UNEXPECTED if isinstance(error, ContractError) and error.is_ours else FAILURE
 
 
-def _report_system(error: OSError) -> int:
-    """Report what the operating system refused: a folder that is gone, a file that may not be read, a full device."""
+def _tell_system(error: OSError) -> tuple[int, list[str]]:
+    """Tell what the operating system refused: a folder that is gone, a file that may not be read, a full device."""
     place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     if isinstance(error, FileNotFoundError) and not place:
-        click.echo("cyberos: the current folder is gone", err=True)
-        click.echo("  hint: change to one that is there, or name the vault with --store", err=True)
-        return USAGE
-    click.echo(f"cyberos: {place}{error.strerror or error}", err=True)
-    click.echo("  hint: see that it is there, that you may read it, and that the device has room", err=True)
-    return FAILURE
+        hint = "  hint: change to one that is there, or name the vault with --store"
+        return USAGE, ["cyberos: the current folder is gone", hint]
+    hint = "  hint: see that it is there, that you may read it, and that the device has room"
+    return FAILURE, [f"cyberos: {place}{error.strerror or error}", hint]
 
 
-def _crash(error: Exception) -> int:
+def _keep_trace(error: Exception) -> str:
+    """Write the traceback to a file; give its name."""
     import tempfile
     import traceback
 
@@ -165,6 +173,4 @@ def _crash(error: Exception) -> int:
         versions = f"cyberos {__version__}, Python {sys.version.split()[0]}, {sys.platform}\n"
         # the arguments may hold a secret that the gate would have refused: only the places are kept
         handle.write(versions + "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__ + "\n")
-    click.echo(f"cyberos: unexpected {type(error).__name__}; this is a fault of cyberos", err=True)
-    click.echo(f"  hint: report it with {handle.name}", err=True)
-    return UNEXPECTED
+    return handle.name

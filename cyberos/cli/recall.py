@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from cyberos.cli import indexing, output
+from cyberos.cli.trust import accepts
 from cyberos.core import layout, ranking, settings
 from cyberos.core.backends import AUTO, BACKENDS, choose
 from cyberos.core.labels import label
@@ -24,13 +25,16 @@ from cyberos.core.ranking import combined_score
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from cyberos.core.reader import RecallHit
+    from cyberos.index.entry import Entry
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
 __all__ = ["combined_score", "recall_similar", "run"]
 
+FORMS = ("text", "json", "prompt")
 _HOUR_US = 3_600_000_000
 
 
@@ -51,8 +55,12 @@ Examples:
 @click.option("--scope", help="Only episodes of this scope. Default: all.")
 @click.option("--since", metavar="WHEN", help="Only what happened since: a span such as 7d, or a date.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="What searches. Default: auto.")
+@click.option("--trusted-actors", metavar="NAMES", help="Only what these logged: names parted by commas.")
+@click.option("--committed-only", is_flag=True, help="Only what git's HEAD holds.")
 @click.option("--explain", is_flag=True, help="Add every factor of the score.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", help="text | json")
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), default="text", help="text | json | prompt (for a model to read)"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the same as --format json.")
 @click.pass_context
 def recall_similar(ctx: click.Context, /, **options: Any) -> None:
@@ -65,6 +73,11 @@ def recall_similar(ctx: click.Context, /, **options: Any) -> None:
         answer = run(output.root_of(ctx), SimpleNamespace(**options), progress)
     if as_json:
         output.document(answer)
+        return
+    if options["form"] == "prompt":
+        from cyberos.core.prompt import prompt
+
+        click.echo(prompt(answer["matches"]), nl=False)
         return
     from cyberos.cli.answer import lines
 
@@ -88,6 +101,8 @@ class Request(NamedTuple):
     fallback: str
     explain: bool
     now_us: int
+    form: str
+    accepts: Callable[[Entry], bool] | None
 
 
 def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = None) -> dict[str, Any]:
@@ -100,7 +115,7 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
 
     chosen = choose(request.backend, request.fallback, None if semantic.available() else semantic.WHY_NOT)
     asked = reader.Query(
-        request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us
+        request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us, request.accepts
     )
 
     def question(index: Synced) -> dict[str, Any]:
@@ -150,6 +165,8 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         fallback=values["fallback"],
         explain=given("explain", False),
         now_us=now_us,
+        form=given("form", "text"),
+        accepts=accepts(store, given("trusted_actors", None), is_committed=given("committed_only", False)),
     )
     _check(request)
     return request
@@ -215,6 +232,8 @@ def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[s
         "notes": values.get("notes", ""),
         "history": index.catalog.history(values["task"]),
     }
+    if request.form == "prompt":
+        match |= {"actor": hit.actor, "error": values.get("error"), "occurred_at": values.get("occurred_at")}
     if request.explain:
         known = {"relevance": hit.relevance, "recency": fresh, "age_hours": age_hours}
         match["factors"] = known | _factors(request, quality, fresh, name, uses)
