@@ -24,6 +24,11 @@ ROOMY = 2 * 1024**3
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the Python that has a small language model, for the one test that asks a real one."""
+    parser.addoption("--llm", metavar="PYTHON", help="run the test of distilling with a real model")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the vaults of the tests in memory where there is room: a sync costs nothing there."""
     if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > ROOMY:

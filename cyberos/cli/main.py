@@ -27,6 +27,7 @@ USAGE, FAILURE, UNEXPECTED, LOCKED, INTERRUPTED = 2, 1, 3, 75, 130
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("cyberos.cli.init:init", "Make a vault here, or add what it lacks."),
     "episode": ("cyberos.cli.episode:episode", "Log what was done: one episode, or many from a file."),
+    "run": ("cyberos.cli.run:run", "Run a command and log what its exit code says."),
     "recall-similar": ("cyberos.cli.recall:recall_similar", "Find episodes like a task, and how they went."),
     "put": ("cyberos.cli.put:put", "Write a memory of another kind (a fact, a decision, ...)."),
     "read": ("cyberos.cli.read:read", "Show one memory."),

@@ -145,8 +145,13 @@ class Ledger:
             # a put lives if no later put descends from it, and if it descends from every forgetting of its path
             last = [row for row in puts if not any(self._descends(other, row) for other in puts)]
             puts = [row for row in last if all(self._descends(row, forget) for forget in forgets)]
-        is_quarantined = any(row["kind"] == "memory.quarantined" for row in events)
-        return Memory(path, events, puts, not puts, is_quarantined)
+        return Memory(path, events, puts, not puts, self.is_quarantined(events))
+
+    def is_quarantined(self, events: list[Row]) -> bool:
+        """Report whether among the rows of one path there is a quarantine that no release descends from."""
+        releases = [row for row in events if row["kind"] == "memory.released"]
+        hidden = [row for row in events if row["kind"] == "memory.quarantined"]
+        return any(not any(self._descends(release, row) for release in releases) for row in hidden)
 
     def _descends(self, row: Row, ancestor: Row) -> bool:
         return self.dag.descends(row["hash"], ancestor["hash"])

@@ -50,6 +50,7 @@ PAYLOADS: dict[str, dict[str, tuple[type, ...]]] = {
     },
     "memory.forgotten": {"path": (str,), "reason": (str,)},
     "memory.quarantined": {"path": (str,), "reason": (str,)},
+    "memory.released": {"path": (str,), "reason": (str,)},
     "secret.allowed": {"path": (str,), "secret": (str,), "field": (str,)},
     "secret.redacted": {"path": (str,), "secret": (str,), "field": (str,)},
     "gap.acknowledged": {"missing": (list,), "reason": (str,)},

@@ -26,6 +26,11 @@ def clean(text: str) -> str:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
+def strip(text: str) -> str:
+    """Drop escape sequences and every character that no memory may hold; for what cannot be asked for again."""
+    return _FORBIDDEN.sub("", clean(text).replace("\r", "\n"))
+
+
 def find_forbidden(text: str) -> tuple[int, str] | None:
     """Give the offset and the name of the first character that no memory may hold, or None."""
     found = _FORBIDDEN.search(text)

@@ -136,6 +136,18 @@ class Writer:
         with self._marking(path, reason, actor) as memory:
             self._pending.row("memory.quarantined", {"path": memory.path, "reason": reason}, actor)
 
+    def release(self, path: str | Path, reason: str, actor: str = "agent") -> None:
+        """Let recall find a quarantined memory again, by a row. Raises: as `forget`."""
+        with self._marking(path, reason, actor) as memory:
+            if not memory.is_quarantined:
+                raise MemoryNotFound(memory.path, "it is not quarantined")
+            self._pending.row("memory.released", {"path": memory.path, "reason": reason}, actor)
+
+    def tell_redacted(self, path: str, secret: str, field: str, actor: str = "agent") -> None:
+        """Record that a credential of this kind was replaced in a field of a memory before it was put."""
+        with self.transaction():
+            self._pending.row("secret.redacted", {"path": path, "secret": secret, "field": field}, actor)
+
     @contextmanager
     def _marking(self, path: str | Path, reason: str, actor: str) -> Iterator[Memory]:
         name = _name(path)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cyberos.index.entry import Entry
 
 _RACY_NS = 2_000_000_000
-_FORGET, _QUARANTINE = "memory.forgotten", "memory.quarantined"
+_FORGET, _QUARANTINE, _RELEASE = "memory.forgotten", "memory.quarantined", "memory.released"
 _VAULTS = ("vault.created", "vault.adopted")
 
 
@@ -120,8 +120,9 @@ def _damage(found: list[Segment]) -> list[str]:
 def _standing(ledger: Ledger, path: str) -> Standing:
     memory = ledger.memories.get(path)
     if memory is None:  # rows about a path whose put stands on another branch, or in a gap
-        kinds = {row["kind"] for row in ledger.events[path]}
-        return Standing(seq=1, is_quarantined=_QUARANTINE in kinds) if kinds & {_FORGET, _QUARANTINE} else Standing()
+        events = ledger.events[path]
+        is_told = any(row["kind"] in (_FORGET, _QUARANTINE, _RELEASE) for row in events)
+        return Standing(seq=1, is_quarantined=ledger.is_quarantined(events)) if is_told else Standing()
     live = tuple(dict.fromkeys(row["payload"]["sha256"] for row in memory.puts if is_known(row)))
     return Standing(live, memory.last_put["seq"], memory.last_seen_at, memory.is_quarantined)
 
@@ -242,14 +243,21 @@ def _follow(heads: set[str], rows: list[Row]) -> tuple[set[str], bool]:
 
 
 def _is_disjoint(rows: list[Row], catalog: Catalog) -> bool:
-    """Report whether each path is put or forgotten by one row alone, so that the order of branches says nothing."""
-    touched = [row["payload"].get("path") for row in rows if row["kind"] in (*PUTS, _FORGET)]
+    """Report whether each path is touched by one row alone, so that the order of branches says nothing.
+
+    Quarantines need no order among themselves.
+    """
+    touched = [row["payload"].get("path") for row in rows if row["kind"] in (*PUTS, _FORGET, _RELEASE)]
     return len(touched) == len(set(touched)) and all(catalog.entry(str(path)) is None for path in touched)
 
 
 def _apply(row: Row, standings: dict[str, Standing], catalog: Catalog) -> None:
     kind, path = row["kind"], row["payload"].get("path")
-    if not is_known(row) or kind not in (*PUTS, _FORGET, _QUARANTINE) or layout.path_problem(path) is not None:
+    if (
+        not is_known(row)
+        or kind not in (*PUTS, _FORGET, _QUARANTINE, _RELEASE)
+        or layout.path_problem(path) is not None
+    ):
         return
     if path not in standings:
         entry = catalog.entry(path)
@@ -260,7 +268,7 @@ def _apply(row: Row, standings: dict[str, Standing], catalog: Catalog) -> None:
     elif kind == _FORGET:
         standings[path] = standings[path]._replace(live=())
     else:
-        standings[path] = standings[path]._replace(is_quarantined=True)
+        standings[path] = standings[path]._replace(is_quarantined=kind == _QUARANTINE)
 
 
 def _head(files: Files) -> str:

@@ -130,6 +130,20 @@ def test_quarantine_hides_and_last_seen_is_the_newest_put(rows):
     assert memory.last_seen_at == "2026-11-29T00:00:00.000000Z", "seq decides, not the clock"
 
 
+def test_a_release_lifts_the_quarantines_that_it_descends_from(rows):
+    told = {"path": PATH, "reason": "r"}
+    put = rows.put(rows.created())
+    hidden = rows.row("memory.quarantined", put, payload=told)
+    released = rows.row("memory.released", hidden, payload=told)
+    assert not rows.ledger().memories[PATH].is_quarantined
+    elsewhere = rows.row("memory.quarantined", put, payload=told | {"reason": "another"})
+    assert rows.ledger().memories[PATH].is_quarantined, "the other branch's was not seen when it was lifted"
+    rows.row("memory.released", released, elsewhere, payload=told)
+    assert not rows.ledger().memories[PATH].is_quarantined
+    rows.row("memory.quarantined", released, payload=told)
+    assert rows.ledger().memories[PATH].is_quarantined
+
+
 def test_rows_of_a_later_version_say_nothing_of_a_path(rows):
     rows.put(rows.created(), v=2)
     assert rows.ledger().memories == {}

@@ -272,6 +272,7 @@ ODD = [
     {"kind": "episode.logged", "payload": LOGGED | {"token_cost": 0, "quality_score": 0.0}},
     {"kind": "gap.acknowledged", "payload": {"missing": [], "reason": ""}},
     {"kind": "memory.quarantined", "payload": {"path": "", "reason": "r"}},
+    {"kind": "memory.released", "payload": {"path": "", "reason": "r"}},
 ]
 
 

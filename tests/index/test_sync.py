@@ -166,6 +166,8 @@ def test_forgotten_and_quarantined_memories_are_not_found(root, no_rescan):
     Writer(root).forget(gone, "private")
     Writer(root).quarantine(hidden, "poisoned")
     assert paths(root) == {kept}
+    Writer(root).release(hidden, "it was right")
+    assert paths(root) == {kept, hidden}
 
 
 def test_what_the_ledger_does_not_know_is_not_found(root):
@@ -419,11 +421,16 @@ def test_any_sequence_of_events_gives_what_a_fresh_reading_gives(repo: Repo, see
     assert paths(repo.root, "ship") <= ready(repo.root)
 
 
+def quarantined(root):
+    found = ledger.scan(root).memories
+    return sorted(path for path, memory in found.items() if memory.is_quarantined)
+
+
 def work(repo, chance, names, step):
     writer = Writer(repo.root, durability="none")
     known = sorted(ready(repo.root))
     event = chance.choice(
-        ["log", "log", "fact", "fact", "forget", "quarantine", "branch", "switch", "merge", "tamper", "pick"]
+        ["log", "log", "fact", "fact", "forget", "quarantine", "release", "branch", "switch", "merge", "tamper", "pick"]
     )
     if event == "log":
         repo.log(f"ship {step}", chance.randint(1, 3))
@@ -433,6 +440,8 @@ def work(repo, chance, names, step):
         writer.forget(chance.choice(known), "why not")
     elif event == "quarantine" and known:
         writer.quarantine(chance.choice(known), "why not")
+    elif event == "release" and (hidden := quarantined(repo.root)):
+        writer.release(chance.choice(hidden), "it was right")
     elif event == "tamper" and known:
         (repo.root / chance.choice(known)).unlink(missing_ok=True)
     elif event in ("branch", "switch", "merge", "pick"):
