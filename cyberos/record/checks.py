@@ -27,8 +27,8 @@ class Check(NamedTuple):
 
 
 _KINDS = {
-    TEST: """pytest py.test tox nox nosetests nose2 ward behave robot trial stestr jest vitest mocha ava karma tap jasmine
-        rspec cucumber phpunit pest ctest bats busted gotestsum ginkgo playwright cypress wtr""",
+    TEST: """pytest py.test tox nox nosetests nose2 ward behave robot trial stestr jest vitest mocha ava karma tap
+        jasmine rspec cucumber phpunit pest ctest bats busted gotestsum ginkgo playwright cypress wtr""",
     BUILD: """tsc vue-tsc gcc g++ cc c++ clang clang++ rustc javac kotlinc ghc ninja webpack rollup esbuild tsup
         msbuild xmake scons""",
     LINT: """flake8 pylint pyflakes pycodestyle pydocstyle mypy pyright basedpyright pytype ty bandit vulture eslint
@@ -69,15 +69,19 @@ _TARGETS = {"make", "gmake", "just", "task", "rake", "nmake", "invoke", "inv"}
 _JAVA = {"mvn", "mvnw", "gradle", "gradlew"}
 _PACKAGERS = {"npm", "yarn", "pnpm", "bun", "composer"}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z|py\Z")
-_NAMED = ((TEST, re.compile(r"test|spec|e2e|check\Z|verify|coverage|\bci\b")), (LINT, re.compile(r"lint|type-?check|types")),
-          (BUILD, re.compile(r"build|compile|bundle|dist|\btsc\b")))  # fmt: skip
+_NAMED = (
+    (LINT, re.compile(r"lint|type-?check|types")),
+    (TEST, re.compile(r"test|spec|e2e|check\Z|verify|coverage|\bci\b")),
+    (BUILD, re.compile(r"build|compile|bundle|dist|\btsc\b")),
+)
 _SCRIPT = re.compile(r"(?:run[-_]?)?(?:all[-_]?|unit[-_]?|e2e[-_]?)?(?:tests?|specs?|check|ci)(?:\.(?:sh|bash))?\Z")
 
 # wrappers: the command that they run stands behind them and their options
-_WRAPPERS = set("""
-    env time timeout gtimeout nohup sudo nice ionice stdbuf xvfb-run command builtin unbuffer caffeinate npx bunx pnpx uvx
-    pipx dotenv op doppler strace script catchsegv arch setarch chronic
-""".split())  # fmt: skip
+_PREFIXES = """
+    env time timeout gtimeout nohup sudo nice ionice stdbuf xvfb-run command builtin unbuffer caffeinate npx bunx pnpx
+    uvx pipx dotenv op doppler strace script catchsegv arch setarch chronic
+"""
+_WRAPPERS = set(_PREFIXES.split())
 _RUNNERS = {
     "uv": ("run",), "poetry": ("run",), "pipenv": ("run",), "pdm": ("run",), "rye": ("run",), "hatch": ("run",),
     "conda": ("run",), "mamba": ("run",), "micromamba": ("run",), "pixi": ("run",), "bundle": ("exec",),
@@ -141,13 +145,13 @@ def _unwrapped(name: str, rest: list[str], depth: int) -> Check | None:
 
 def _kind(name: str, rest: list[str]) -> str | None:
     plain = [word for word in rest if not word.startswith(("-", "+")) and "=" not in word]
+    if rest[:1] and rest[0].startswith("-") and len(plain) > 1 and name in {*_PACKAGERS, *_SUBCOMMANDS}:
+        plain = plain[1:] if _kind(name, plain[:1]) is None else plain  # the value of an option: npm --prefix web test
     if name in _PACKAGERS:
         found = _of_package(name, plain)
         if found is not None or name not in _SUBCOMMANDS:
             return found
     if name in _SUBCOMMANDS:
-        if name == "docker" and "buildx" in plain[:1]:
-            plain = plain[1:]
         if name == "cargo" and plain[:1] == ["fmt"]:
             return LINT if "--check" in rest else None
         return _SUBCOMMANDS[name].get(plain[0]) if plain else None
@@ -157,27 +161,24 @@ def _kind(name: str, rest: list[str]) -> str | None:
         return _of_java(name, plain, rest)
     if name in _BY_NAME:
         return _of_tool(name, plain, rest)
-    if _PYTHON.match(name):
-        file = plain[0].rsplit("/", 1)[-1] if plain else ""
-        return (
-            TEST
-            if file in ("manage.py", "setup.py", "runtests.py") and (plain[1:2] == ["test"] or file[0] == "r")
-            else None
-        )
-    if name == "node" and "--test" in rest:
-        return TEST
-    if name == "php" and plain[:2] == ["artisan", "test"]:
-        return TEST
+    return _of_program(name, plain, rest)
+
+
+def _of_program(name: str, plain: list[str], rest: list[str]) -> str | None:
+    if _PYTHON.match(name) and plain:
+        file = plain[0].rsplit("/", 1)[-1]
+        is_test = file == "runtests.py" or (file in ("manage.py", "setup.py") and plain[1:2] == ["test"])
+        return TEST if is_test else None
+    if name in ("node", "php"):
+        return TEST if "--test" in rest or plain[:2] == ["artisan", "test"] else None
     if name == "cmake":
         return BUILD if "--build" in rest else None
-    if name == "xcodebuild":
-        return TEST if "test" in plain else BUILD
     return None
 
 
 def _of_package(name: str, plain: list[str]) -> str | None:
     if not plain:
-        return BUILD if name == "never" else None
+        return None
     verb = plain[0]
     if verb in ("test", "t", "tst"):
         return TEST
@@ -221,7 +222,7 @@ def _of_tool(name: str, plain: list[str], rest: list[str]) -> str | None:
         return LINT if plain[:1] == ["run"] else None
     if name in ("playwright", "cypress"):
         return TEST if plain[:1] and plain[0] in ("test", "run") else None
-    if name == "buf" or name == "sqlfluff":
+    if name in ("buf", "sqlfluff"):
         return LINT if plain[:1] and plain[0] == "lint" else None
     if name in ("tsc", "vitest") and "-w" in rest:
         return None

@@ -78,7 +78,7 @@ def _item(draft: Draft, item: dict[str, Any], at: int | None, line: int, *, is_o
 def _command(draft: Draft, item: dict[str, Any], key: str, at: int | None, line: int) -> None:
     known = draft.called(key)
     if not isinstance(known, Command) or known.state != "running":  # ids begin anew in a stream that was appended to
-        draft.add(Command(clip(string(item.get("command"))), at_ms=at, line=line), key)
+        draft.add(Command(clip(tools.bare(string(item.get("command")).strip())), at_ms=at, line=line), key)
     output, status = string(item.get("aggregated_output")), item.get("status")
     if integer(item.get("exit_code")) is not None:
         draft.result(key, tools.result(output, exit_code=item["exit_code"]))

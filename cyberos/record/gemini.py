@@ -3,7 +3,7 @@
     {"sessionId":…,"projectHash":…,"startTime":…,"messages":[
       {"id":…,"timestamp":…,"type":"user","content":"Fix it"},
       {"type":"gemini","content":"Done.","toolCalls":[{"name":"run_shell_command","args":{"command":"make test"},
-       "status":"success","result":[{"functionResponse":{"response":{"output":"…\\nExit Code: 1\\nProcess Group …"}}}]}],
+       "status":"success","result":[{"functionResponse":{"response":{"output":"…\\nExit Code: 1\\nProcess…"}}}]}],
        "tokens":{"input":1000,"cached":800,"output":40,"thoughts":5,"tool":0,"total":1045}}]}
 
 In lines the header stands alone, a message is written again as it grows, and `{"$set":{…}}` amends the header. A

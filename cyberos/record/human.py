@@ -20,7 +20,8 @@ _PSEUDO = (
     "<permissions", "<collaboration_mode>", "<skill", "<INSTRUCTIONS>", "<session_context>", "<user_shell_command>",
     "<subagent_notification>", "Caveat: The messages below", "# AGENTS.md instructions",
     "This session is being continued from a previous conversation", "This is the Gemini CLI.",
-    "<state_snapshot>", "<teammate-message", "<tick>", "<model_switch>", "<apps_instructions>", "<plugins_instructions>",
+    "<state_snapshot>", "<teammate-message", "<tick>", "<model_switch>", "<apps_instructions>",
+    "<plugins_instructions>",
 )  # fmt: skip
 _WRAPPED = re.compile(
     r"<(system-reminder|environment_context|user_instructions|ide_opened_file|ide_selection|ide_diagnostics|"

@@ -94,27 +94,21 @@ def _heed(line: Line, part: Part) -> None:
 
 
 def _opened(line: Line, depth: int) -> Line:
-    """Put what `bash -c '…'` runs in its place, where that is the whole line or the last of an and-list."""
-    found = [(number, script) for number, each in enumerate(line.pipelines) if (script := _script(each)) is not None]
-    if not found:
-        return line
-    number, (script, flags) = found[-1]
-    inner = parse(script, depth + 1) if depth < _DEEPEST else Line(is_opaque=True)
-    before, after = line.pipelines[:number], line.pipelines[number + 1 :]
-    inner.is_opaque |= line.is_opaque or len(found) > 1 or depth >= _DEEPEST
-    inner.stops_at_errors |= "e" in flags
-    inner.fails_in_pipes |= line.fails_in_pipes
-    is_alone = not after and all(each.after == "&&" or each.after == ";" for each in before)
-    if not is_alone and len(inner.pipelines) > 1:
-        inner.is_opaque = True
-    if inner.pipelines:
-        last = inner.pipelines[-1]
-        outer = line.pipelines[number]
-        inner.pipelines[-1] = Pipeline([*last.parts, *outer.parts[1:]], outer.after)
-    if len(line.pipelines[number].parts) > 1 and len(inner.pipelines) > 1:
-        inner.is_opaque = True
-    inner.pipelines = [*before, *inner.pipelines, *after]
-    return inner
+    """Put what `bash -c '…'` runs in its place, where that is the end of the line."""
+    for number, outer in enumerate(line.pipelines):
+        found = _script(outer)
+        if found is None:
+            continue
+        inner = parse(found[0], depth + 1) if depth < _DEEPEST else Line(is_opaque=True)
+        is_last = number + 1 == len(line.pipelines) and len(outer.parts) == 1
+        is_joined = {each.after for each in line.pipelines[:number]} <= {"&&", ";"}
+        inner.is_opaque |= line.is_opaque or not (is_last and is_joined and inner.pipelines)
+        inner.stops_at_errors |= "e" in found[1]
+        if inner.pipelines:
+            inner.pipelines[-1] = Pipeline(inner.pipelines[-1].parts, outer.after)
+        inner.pipelines = [*line.pipelines[:number], *inner.pipelines, *line.pipelines[number + 1 :]]
+        return inner
+    return line
 
 
 def _script(pipeline: Pipeline) -> tuple[str, str] | None:

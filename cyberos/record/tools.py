@@ -45,6 +45,8 @@ _LINES = ("command", "cmd", "script", "code")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
 _LOOKS = {"view", "read", "undo_edit_view"}  # what an editor tool's `command` may be without changing anything
 
+_SHELL = re.compile(r"\S*\b(?:ba|z|da)?sh\s+-l?c\s")
+
 _EXIT = r"(?i:process |command |script )?(?i:exited|completed|finished|failed)(?i: with)?(?i: exit)? (?i:code|status)"
 _FIRST = re.compile(
     rf"\s*(?:<returncode>(-?\d+)</returncode>|(?:Error: )?Exit code:?\s*(-?\d+)\b|\[?exit(?: code)?:? (-?\d+)\]?\s*$|"
@@ -95,10 +97,21 @@ def command_text(values: dict[str, Any]) -> str:
     for key in _LINES:
         value = values.get(key)
         if isinstance(value, str):
-            return value.strip()
+            return bare(value.strip())
         if isinstance(value, list):
-            return shlex.join(part for part in value if isinstance(part, str))
+            return bare(shlex.join(part for part in value if isinstance(part, str)))
     return ""
+
+
+def bare(line: str) -> str:
+    """Take the shell away that an agent puts around every command: `bash -lc 'make test'` is `make test`."""
+    if _SHELL.match(line) is None:
+        return line
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line
+    return words[2].strip() if len(words) == 3 else line  # noqa: PLR2004
 
 
 def _parsed(given: str) -> Any:

@@ -81,6 +81,7 @@ class Run:
     """One run of an agent. `tokens` and `duration_ms` are None when unknown; cache reads are no tokens spent.
 
     `ticks` holds twice the time of every record that has one, plus 1 for a human turn, in no order.
+    `is_cut` says that the last step is the turn that begins the next part.
     """
 
     session: str = ""
@@ -88,6 +89,7 @@ class Run:
     tokens: int | None = None
     stated_ms: int | None = None
     ticks: array[int] = field(default_factory=lambda: array("q"))
+    is_cut: bool = False
 
     @property
     def turns(self) -> list[Turn]:
