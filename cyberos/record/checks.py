@@ -90,6 +90,9 @@ _RUNNERS = {
     "docker-compose": ("exec", "run"), "podman": ("exec", "run"), "devbox": ("run",), "asdf": ("exec",),
 }  # fmt: skip
 
+_CONTAINERS = {"docker", "docker-compose", "podman"}
+_AMOUNT = re.compile(r"[+-]?[\d.]+[smhdkKMG]?\Z")  # of time, of niceness
+
 _SHOWS = {"--version", "-V", "--help", "-h", "--collect-only", "--co", "--listTests", "--list", "-list", "--dry-run"}
 _SHOWS |= {"--fixtures", "--setup-plan", "--notest", "--print-config", "--show-settings", "--showConfig", "--watch"}
 _SHOWS |= {"--just-print", "--recon", "--init", "--watchAll", "--ui", "--show-files", "--list-tests", "--env-info"}
@@ -130,16 +133,19 @@ def _unwrapped(name: str, rest: list[str], depth: int) -> Check | None:
         return check_of(module, depth + 1)
     if not is_wrapper:
         return None
-    if name in ("uv", "poetry", "hatch", "pdm") and rest[:1] == ["run"]:
-        rest = rest[1:]
-    for place in range(min(len(rest), 12)):
-        if rest[place] == "-m" and name == "coverage":
-            return check_of(["python", *rest[place:]], depth + 1)
-        if rest[place].startswith("-") or "=" in rest[place]:
+    if name == "coverage" and "-m" in rest:
+        return check_of(["python", *rest[rest.index("-m") :]], depth + 1)
+    places = 1 if name in _CONTAINERS else 0  # the container or service that it is run in
+    for place, word in enumerate(rest[:12]):
+        if word.startswith("-") or "=" in word or _AMOUNT.match(word) or word in _RUNNERS.get(name, ()):
             continue
         found = check_of(rest[place:], depth + 1)
         if found is not None:
             return found
+        if place == 0 or not rest[place - 1].startswith("-"):  # what follows an option may be its value
+            if not places:
+                return None
+            places -= 1
     return None
 
 

@@ -216,8 +216,7 @@ def _foreign_pass(line: Line, number: int) -> str | None:
         return "it may not have been run"
     if any(each.parts[0].name in ("exit", "false") for each in line.pipelines[:first]):
         return "it may not have been run"
-    is_guarded = bool(after) and after[0].after == "||" and _leaves(line.pipelines[number + 1].parts[0])
-    if is_guarded:
+    if _is_guarded(line, number):
         return None
     if any(each.after == "||" for each in after):
         return "its failure is caught by `||`"
@@ -226,13 +225,18 @@ def _foreign_pass(line: Line, number: int) -> str | None:
     return None
 
 
+def _is_guarded(line: Line, number: int) -> bool:
+    """Report whether the line ends with an error where this pipeline fails: `pytest || exit 1`."""
+    return line.pipelines[number].after == "||" and _leaves(line.pipelines[number + 1].parts[0])
+
+
 def _leaves(part: Part) -> bool:
     return part.name == "false" or (part.name == "exit" and part.words[1:] not in ([], ["0"], ["$?"]))
 
 
 def _foreign_fail(line: Line, number: int) -> str | None:
     first, last = _list_of(line, number)
-    if last + 1 < len(line.pipelines) and not line.stops_at_errors:
+    if last + 1 < len(line.pipelines) and not line.stops_at_errors and not _is_guarded(line, number):
         return f"the exit code is that of `{line.pipelines[-1].parts[-1].name}`, which comes after"
     others = [*line.pipelines[first:number], *line.pipelines[number + 1 :]]
     for other in others:
