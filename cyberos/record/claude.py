@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cyberos.record import human, tools
 from cyberos.record.draft import Draft
 from cyberos.record.loose import count, items, mapping, milliseconds, spoken, string
-from cyberos.record.transcript import ASSISTANT, USER, VERIFIER, Command, Edit
+from cyberos.record.transcript import ASSISTANT, USER, VERIFIER, Command, Edit, Turn, clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,7 +116,7 @@ class _Session:
     def finish(self) -> Run:
         if not self._is_main:  # the file of one sub-agent: its prompt is the task
             for text, at, line in self._side_tasks[:1]:
-                self.draft.say(USER, text, at, line)
+                self.draft.run.steps.insert(0, Turn(USER, clip(text), at, line))
         if not self._is_beside:
             for key, tokens in self._delegated.items():
                 self.draft.spend(f"sub-agent {key}", {"tokens": tokens}, "tokens")
