@@ -18,7 +18,7 @@ PACKAGE = ROOT / "cyberos"
 _CORE = """
     errors canonical text layout syscalls files lock frontmatter contract labels secrets
     rows segments dag ledger state git gitdir repository discovery recovery settings
-    episode admission commit writer vault ranking render
+    episode admission commit writer vault ranking render prompt
 """
 CORE = _CORE.split()
 ON_INDEX = ("reader", "semantic")  # core in name, but they stand on the index

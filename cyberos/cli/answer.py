@@ -14,20 +14,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cyberos.core.labels import VERIFIED
+from cyberos.core.render import counted, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WIDTH = 100
-_WHO = {"test": "a test", "exit_code": "an exit code", "user": "the user", "judge": "a judge", "agent": "the agent"}
 
 
 def lines(answer: dict[str, Any]) -> Iterator[str]:
     """Give the answer line by line, unescaped."""
     for number, match in enumerate(answer["matches"], 1):
         yield f"{number}  {_flat(match['task'])}"
-        yield f"   {_verdict(match)}"
+        yield f"   {verdict(match)}"
         for name, key in (("tried", "approach"), ("lesson", "lesson"), ("notes", "notes")):
             if match[key]:
                 yield f"   {name:<8} {_flat(match[key])}"
@@ -36,24 +35,13 @@ def lines(answer: dict[str, Any]) -> Iterator[str]:
             f"score {match['combined_score']:.3f}, relevance {match['relevance']:.3f}, recency {match['recency']:.3f}"
         )
         if sum(match["history"].values()) > 1:
-            told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in match["history"].items())
-            yield f"   this task in the vault: {told}"
+            yield f"   this task in the vault: {counted(match['history'])}"
         if "factors" in match:
             yield f"   {_told(match['factors'])}"
         yield ""
     if not answer["matches"]:
         yield _nothing(answer)
     yield from _remarks(answer)
-
-
-def _verdict(match: dict[str, Any]) -> str:
-    name, evidence = match["label"].replace("_", " "), match["evidence"]
-    if match["label"] == "claimed_success":
-        said = f"only {_WHO[evidence]} says so" if evidence in _WHO else "nobody checked it"
-        return f"claimed success: {said}"
-    if evidence in VERIFIED:
-        return f"{name}, verified by {_WHO[evidence]}"
-    return f"{name}, as {_WHO[evidence]} says" if evidence in _WHO else f"{name}, not verified"
 
 
 def _told(factors: dict[str, Any]) -> str:

@@ -17,21 +17,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from cyberos.cli import indexing, output
+from cyberos.cli.moment import HOUR_US, since
+from cyberos.cli.trust import accepts
 from cyberos.core import layout, ranking, settings
 from cyberos.core.labels import label
 from cyberos.core.ranking import combined_score
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from cyberos.core.reader import RecallHit
+    from cyberos.index.entry import Entry
     from cyberos.index.sync import Synced
     from cyberos.index.upkeep import Progress
 
 __all__ = ["combined_score", "recall_similar", "run"]
 
 BACKENDS = ("auto", "whoosh")
-_HOUR_US = 3_600_000_000
+FORMS = ("text", "json", "prompt")
 
 
 @click.command(
@@ -51,8 +55,12 @@ Examples:
 @click.option("--scope", help="Only episodes of this scope. Default: all.")
 @click.option("--since", metavar="WHEN", help="Only what happened since: a span such as 7d, or a date.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="What searches. Default: auto.")
+@click.option("--trusted-actors", metavar="NAMES", help="Only what these logged: names parted by commas.")
+@click.option("--committed-only", is_flag=True, help="Only what git's HEAD holds.")
 @click.option("--explain", is_flag=True, help="Add every factor of the score.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", help="text | json")
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), default="text", help="text | json | prompt (for a model to read)"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the same as --format json.")
 @click.pass_context
 def recall_similar(ctx: click.Context, /, **options: Any) -> None:
@@ -65,6 +73,11 @@ def recall_similar(ctx: click.Context, /, **options: Any) -> None:
         answer = run(output.root_of(ctx), SimpleNamespace(**options), progress)
     if as_json:
         output.document(answer)
+        return
+    if options["form"] == "prompt":
+        from cyberos.core.prompt import prompt
+
+        click.echo(prompt(answer["matches"]), nl=False)
         return
     from cyberos.cli.answer import lines
 
@@ -87,6 +100,8 @@ class Request(NamedTuple):
     backend: str
     explain: bool
     now_us: int
+    form: str
+    accepts: Callable[[Entry], bool] | None
 
 
 def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = None) -> dict[str, Any]:
@@ -98,7 +113,7 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
     from cyberos.core import reader, semantic
 
     asked = reader.Query(
-        request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us
+        request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us, request.accepts
     )
 
     def question(index: Synced) -> dict[str, Any]:
@@ -143,10 +158,12 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         half_life_days=_days(half_life or values["half_life"]),
         weights=values["weights"],
         scope=given("scope", None),
-        since_us=_since(given("since", None), now_us),
+        since_us=since(given("since", None), now_us),
         backend=given("backend", "auto"),
         explain=given("explain", False),
         now_us=now_us,
+        form=given("form", "text"),
+        accepts=accepts(store, given("trusted_actors", None), is_committed=given("committed_only", False)),
     )
     _check(request)
     return request
@@ -170,21 +187,6 @@ def _days(span: str) -> float:
         raise click.UsageError(f"{span!r} {error}") from None
 
 
-def _since(when: str | None, now_us: int) -> int | None:
-    """Read `7d`, `2026-11-30` or a full time, as microseconds since 1970."""
-    if when is None:
-        return None
-    from cyberos.index.bodies import moment_of
-
-    try:
-        return now_us - round(settings.half_life_days(when) * 24 * _HOUR_US)
-    except (ValueError, OverflowError):
-        moment = moment_of(when)
-    if moment is None:
-        raise click.UsageError(f"--since {when!r}: a span such as 7d, or a date such as 2026-11-30")
-    return moment
-
-
 def _degraded(request: Request, index: Synced, no_embedder: str) -> str | None:
     why = [no_embedder] if request.backend == "auto" else []
     why += [index.warning] if index.warning is not None else []
@@ -195,7 +197,7 @@ def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[s
     """Give a match with its sort key."""
     values = hit.frontmatter
     quality, name = values.get("quality_score"), label(values)
-    age_hours = max(0, request.now_us - hit.moment_us) / _HOUR_US
+    age_hours = max(0, request.now_us - hit.moment_us) / HOUR_US
     fresh = ranking.recency(request.recency, age_hours, request.half_life_days)
     uses = index.catalog.uses(hit.path)
     if request.intent is None:
@@ -218,6 +220,8 @@ def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[s
         "notes": values.get("notes", ""),
         "history": index.catalog.history(values["task"]),
     }
+    if request.form == "prompt":
+        match |= {"actor": hit.actor, "error": values.get("error"), "occurred_at": values.get("occurred_at")}
     if request.explain:
         known = {"relevance": hit.relevance, "recency": fresh, "age_hours": age_hours}
         match["factors"] = known | _factors(request, quality, fresh, name, uses)

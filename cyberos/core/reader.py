@@ -41,10 +41,14 @@ class RecallHit(NamedTuple):
     relevance: float
     last_seen_at: str
     moment_us: int
+    actor: str = ""
 
 
 class Query(NamedTuple):
-    """What is asked: `k` hits of at least this relevance; `since_us` bounds the event's time from below."""
+    """What is asked: `k` hits of at least this relevance; `since_us` bounds the event's time from below.
+
+    `accepts` says of a candidate whether it may be a hit at all.
+    """
 
     text: str
     k: int
@@ -52,6 +56,7 @@ class Query(NamedTuple):
     kind: str | None = None
     scope: str | None = None
     since_us: int | None = None
+    accepts: Callable[[Entry], bool] | None = None
 
 
 class Found(NamedTuple):
@@ -128,7 +133,9 @@ def _search(index: Synced, query: Query) -> Found:
         if body is None:
             dropped.append(entry.path)
             continue
-        hits.append(RecallHit(entry.path, body.parsed.frontmatter, value, entry.last_seen_at, entry.moment_us))
+        hits.append(
+            RecallHit(entry.path, body.parsed.frontmatter, value, entry.last_seen_at, entry.moment_us, entry.actor)
+        )
     return Found(hits, below, dropped)
 
 
@@ -145,6 +152,8 @@ def _candidates(index: Synced, query: Query) -> tuple[list[tuple[float, Entry]],
             if entry is None or entry.state != READY:
                 continue
             if query.since_us is not None and entry.moment_us < query.since_us:
+                continue
+            if query.accepts is not None and not query.accepts(entry):
                 continue
             if value < query.min_relevance:
                 below += 1

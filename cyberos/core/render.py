@@ -6,6 +6,9 @@ Source: DESIGN section 8.
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from cyberos.core.labels import VERIFIED
 
 # C0 but tab and LF, DEL-C1, soft hyphen, zero width, bidi and other format characters, BOM, tags, variation selectors;
 # a joiner, too, unless it stands between two characters that are no ASCII, where it belongs to a script or an emoji
@@ -19,3 +22,24 @@ _INVISIBLE = re.compile(
 def escape(text: str) -> str:
     """Show invisible and control characters as `\\u{…}`; tab, line feed and everything visible stay."""
     return _INVISIBLE.sub(lambda found: f"\\u{{{ord(found.group()):x}}}", text)
+
+
+# --- for a person and for a model -----------------------------------------------------------------------------------
+
+_WHO = {"test": "a test", "exit_code": "an exit code", "user": "the user", "judge": "a judge", "agent": "the agent"}
+
+
+def verdict(match: dict[str, Any]) -> str:
+    """Say how a match went and who says so, from its `label` and `evidence`."""
+    name, evidence = match["label"].replace("_", " "), match["evidence"]
+    if match["label"] == "claimed_success":
+        said = f"only {_WHO[evidence]} says so" if evidence in _WHO else "nobody checked it"
+        return f"claimed success: {said}"
+    if evidence in VERIFIED:
+        return f"{name}, verified by {_WHO[evidence]}"
+    return f"{name}, as {_WHO[evidence]} says" if evidence in _WHO else f"{name}, not verified"
+
+
+def counted(history: dict[str, int]) -> str:
+    """Say how often a task went how: `1 success, 2 failure`."""
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in history.items())

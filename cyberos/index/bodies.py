@@ -100,6 +100,7 @@ def enter(files: Files, path: str, standing: Standing) -> Entry:
         standing.last_seen_at,
         moment_of(standing.last_seen_at) or 0,
         int(standing.is_quarantined),
+        actor=standing.actor,
     )
     if not standing.live:
         return base

@@ -44,6 +44,7 @@ class Standing(NamedTuple):
     seq: int = 0
     last_seen_at: str = ""
     is_quarantined: bool = False
+    actor: str = ""
 
 
 class Changes(NamedTuple):
@@ -62,7 +63,7 @@ class _Doubt(Exception):
 
 def standing_of(entry: Entry) -> Standing:
     """Give what the ledger said when the entry was made."""
-    return Standing(tuple(entry.digests), entry.seq, entry.last_seen_at, bool(entry.is_quarantined))
+    return Standing(tuple(entry.digests), entry.seq, entry.last_seen_at, bool(entry.is_quarantined), entry.actor)
 
 
 def is_seen(files: Files, catalog: Catalog) -> bool:
@@ -124,7 +125,8 @@ def _standing(ledger: Ledger, path: str) -> Standing:
         is_told = any(row["kind"] in (_FORGET, _QUARANTINE, _RELEASE) for row in events)
         return Standing(seq=1, is_quarantined=ledger.is_quarantined(events)) if is_told else Standing()
     live = tuple(dict.fromkeys(row["payload"]["sha256"] for row in memory.puts if is_known(row)))
-    return Standing(live, memory.last_put["seq"], memory.last_seen_at, memory.is_quarantined)
+    last = memory.last_put
+    return Standing(live, last["seq"], last["ts"], memory.is_quarantined, last["actor"])
 
 
 def _delta(files: Files, catalog: Catalog, look: dict[str, Any]) -> Changes:
@@ -264,7 +266,8 @@ def _apply(row: Row, standings: dict[str, Standing], catalog: Catalog) -> None:
         standings[path] = standing_of(entry) if entry is not None else Standing(seq=1)
     if kind in PUTS:
         digest = (row["payload"]["sha256"],)
-        standings[path] = standings[path]._replace(live=digest, seq=row["seq"], last_seen_at=row["ts"])
+        told = {"seq": row["seq"], "last_seen_at": row["ts"], "actor": row["actor"]}
+        standings[path] = standings[path]._replace(live=digest, **told)
     elif kind == _FORGET:
         standings[path] = standings[path]._replace(live=())
     else:

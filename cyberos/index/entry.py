@@ -28,7 +28,8 @@ class Entry(NamedTuple):
     """One memory. `live` are the digests that may stand at its path; `digest` is of the bytes read, or empty.
 
     `fields` is the frontmatter as JSON; `task` the first 16 hex digits of an episode's task's SHA-256; `status` the
-    file's size, mtime in ns and inode when last read; `moment_us` the event's time in microseconds since 1970.
+    file's size, mtime in ns and inode when last read; `moment_us` the event's time in microseconds since 1970; `actor`
+    who wrote the newest put.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Entry(NamedTuple):
     digest: str = ""
     fields: str = ""
     status: str = ""
+    actor: str = ""
 
     @property
     def frontmatter(self) -> dict[str, Any]:

