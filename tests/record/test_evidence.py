@@ -86,7 +86,9 @@ def test_a_verdict(steps, expected):
 
 
 def test_a_verdict_says_what_where_and_why():
-    found = evidence.weigh([user(), EDIT, run("cd x && pytest -q", 1, "\x1b[31mE assert 1 == 2\x1b[0m\n\n1 failed in 0.1s"), agent()])
+    found = evidence.weigh(
+        [user(), EDIT, run("cd x && pytest -q", 1, "\x1b[31mE assert 1 == 2\x1b[0m\n\n1 failed in 0.1s"), agent()]
+    )
     assert found.evidence_ref == "cd x && pytest -q -> exit 1 (line 5)"
     assert found.error == "cd x && pytest -q -> exit 1\nE assert 1 == 2\n1 failed in 0.1s"
     assert found.why == [
@@ -141,14 +143,23 @@ def test_what_opens_a_task(text, is_one):
     assert words.opens_task(text) is is_one
 
 
-@pytest.mark.parametrize("text", ["The tests still fail.", "I was unable to reproduce the bug", "I couldn't fix this", "The build is failing"])
+@pytest.mark.parametrize(
+    "text",
+    ["The tests still fail.", "I was unable to reproduce the bug", "I couldn't fix this", "The build is failing"],
+)
 def test_an_agent_that_admits_a_failure(text):
     assert words.admission(f"I looked at it. {text} More later.")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["All tests pass.", "The tests no longer fail.", "Added a test that fails without the fix.", "No tests fail.", "It cannot overflow now."],
+    [
+        "All tests pass.",
+        "The tests no longer fail.",
+        "Added a test that fails without the fix.",
+        "No tests fail.",
+        "It cannot overflow now.",
+    ],
 )
 def test_an_agent_that_admits_nothing(text):
     assert words.admission(text) == ""

@@ -287,7 +287,14 @@ def test_any_line_is_read(text):
     marks(Command(text, exit_code=0, state="done"))
 
 
-@given(st.lists(st.sampled_from(["uv", "run", "pytest", "-m", "python", "npm", "exec", "--", "make", "-i", "go", "test", "timeout"]), max_size=9))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["uv", "run", "pytest", "-m", "python", "npm", "exec", "--", "make", "-i", "go", "test", "timeout"]
+        ),
+        max_size=9,
+    )
+)
 def test_any_words_are_told(words):
     found = check_of(words)
     assert found is None or found.kind in (checks.TEST, checks.BUILD, checks.LINT)

@@ -60,9 +60,20 @@ def test_claude_code_gives_exit_codes_where_there_are_none():
     run = one(
         read(
             claude("user", "Fix it"),
-            claude("assistant", [use("t1", "pytest"), use("t2", "make"), use("t3", "tox"), use("t4", "nox"), use("t5", "ls")]),
-            claude("user", [gave("t1", "Exit code 1\n1 failed", is_error=True)], toolUseResult="Error: Exit code 1\n1 failed"),
-            claude("user", [gave("t2", "ok", is_error=False)], toolUseResult={"stdout": "ok", "stderr": "", "interrupted": False}),
+            claude(
+                "assistant",
+                [use("t1", "pytest"), use("t2", "make"), use("t3", "tox"), use("t4", "nox"), use("t5", "ls")],
+            ),
+            claude(
+                "user",
+                [gave("t1", "Exit code 1\n1 failed", is_error=True)],
+                toolUseResult="Error: Exit code 1\n1 failed",
+            ),
+            claude(
+                "user",
+                [gave("t2", "ok", is_error=False)],
+                toolUseResult={"stdout": "ok", "stderr": "", "interrupted": False},
+            ),
             claude("user", [gave("t3", "\x1b[31m Tests  1 failed", is_error=True)]),
             claude("user", [gave("t4", "The user doesn't want to proceed with this tool use.", is_error=True)]),
             claude("user", [gave("t5", "a")]),
@@ -75,12 +86,20 @@ def test_claude_code_gives_exit_codes_where_there_are_none():
 
 def test_claude_code_in_the_background_has_no_exit_code():
     asked = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest", "run_in_background": True}}
-    moved = claude("user", [gave("t2", "moved", is_error=False)], toolUseResult={"stdout": "", "interrupted": False, "backgroundTaskId": "b1"})
+    moved = claude(
+        "user",
+        [gave("t2", "moved", is_error=False)],
+        toolUseResult={"stdout": "", "interrupted": False, "backgroundTaskId": "b1"},
+    )
     run = one(
         read(
             claude("user", "Test it"),
             claude("assistant", [asked, use("t2", "tox")]),
-            claude("user", [gave("t1", "Command running in background", is_error=False)], toolUseResult={"stdout": "", "interrupted": False}),
+            claude(
+                "user",
+                [gave("t1", "Command running in background", is_error=False)],
+                toolUseResult={"stdout": "", "interrupted": False},
+            ),
             moved,
         )
     )
@@ -137,7 +156,11 @@ def test_records_out_of_time_order_are_put_in_it():
         read(
             claude("user", "Fix it", "2026-01-02T03:00:00Z"),
             claude("assistant", [use("t2", "pytest")], "2026-01-02T03:02:00Z"),
-            claude("assistant", [{"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "a.py"}}], "2026-01-02T03:01:00Z"),
+            claude(
+                "assistant",
+                [{"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "a.py"}}],
+                "2026-01-02T03:01:00Z",
+            ),
             claude("user", [gave("t2", "ok", is_error=False)], "2026-01-02T03:02:10Z"),
         )
     )
@@ -152,7 +175,12 @@ def test_two_sessions_of_one_file_are_two_runs():
 
 def test_a_sub_agent_counts_once_and_its_work_counts():
     told = {"totalTokens": 500, "totalToolUseCount": 2, "usage": {"input_tokens": 70, "output_tokens": 30}}
-    task = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Look", "subagent_type": "general-purpose"}}
+    task = {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "Task",
+        "input": {"prompt": "Look", "subagent_type": "general-purpose"},
+    }
     apart = [
         claude("user", "Fix it"),
         claude("assistant", [task], message={"id": "m1", "usage": {"output_tokens": 5}}),
@@ -160,7 +188,9 @@ def test_a_sub_agent_counts_once_and_its_work_counts():
     ]
     within = [
         claude("user", "Look", isSidechain=True),
-        claude("assistant", [use("t9", "pytest")], isSidechain=True, message={"id": "m9", "usage": {"output_tokens": 100}}),
+        claude(
+            "assistant", [use("t9", "pytest")], isSidechain=True, message={"id": "m9", "usage": {"output_tokens": 100}}
+        ),
     ]
     assert one(read(*apart)).tokens == 5 + 100
     run = one(read(*apart[:2], *within, apart[2]))
@@ -177,14 +207,23 @@ def test_the_file_of_a_sub_agent_alone_has_its_prompt_as_the_task():
 
 def test_an_interrupted_turn_and_an_error_of_the_api_stop_a_run():
     kinds = []
-    for last in (claude("user", "[Request interrupted by user for tool use]"), claude("assistant", "API Error: 529", isApiErrorMessage=True)):
+    for last in (
+        claude("user", "[Request interrupted by user for tool use]"),
+        claude("assistant", "API Error: 529", isApiErrorMessage=True),
+    ):
         kinds.append(one(read(claude("user", "Fix it"), claude("assistant", "Well"), last)).steps[-1].kind)
     assert kinds == ["interrupted", "failed"]
 
 
 def test_a_failed_edit_is_none():
     edit = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "a.py"}}
-    run = one(read(claude("user", "Fix"), claude("assistant", [edit]), claude("user", [gave("t1", "<tool_use_error>no", is_error=True)])))
+    run = one(
+        read(
+            claude("user", "Fix"),
+            claude("assistant", [edit]),
+            claude("user", [gave("t1", "<tool_use_error>no", is_error=True)]),
+        )
+    )
     assert run.edits == []
 
 
@@ -225,8 +264,17 @@ def test_what_is_damaged_is_passed_over_and_told():
 
 def test_claude_stream_ends_with_a_result():
     init = {"type": "system", "subtype": "init", "session_id": "s"}
-    answer = {"type": "assistant", "session_id": "s", "message": {"id": "m", "content": [{"type": "text", "text": "Hm."}], "usage": {"output_tokens": 1}}}
-    end = {"type": "result", "session_id": "s", "duration_ms": 9_120, "usage": {"input_tokens": 5, "output_tokens": 40, "cache_read_input_tokens": 7}}
+    answer = {
+        "type": "assistant",
+        "session_id": "s",
+        "message": {"id": "m", "content": [{"type": "text", "text": "Hm."}], "usage": {"output_tokens": 1}},
+    }
+    end = {
+        "type": "result",
+        "session_id": "s",
+        "duration_ms": 9_120,
+        "usage": {"input_tokens": 5, "output_tokens": 40, "cache_read_input_tokens": 7},
+    }
     good = one(read(init, answer, end | {"subtype": "success", "is_error": False}))
     assert (good.tokens, duration_ms(good)) == (45, 9_120)
     for kind, stop in (("error_during_execution", "failed"), ("error_max_turns", "limit"), ("success", "failed")):
@@ -282,17 +330,45 @@ def test_codex_doubles_wraps_and_quotes():
     run = one(
         read(
             codex("session_meta", id="s1", cwd="/x"),
-            codex("response_item", type="message", role="user", content=[{"type": "input_text", "text": "<environment_context>x</environment_context>"}]),
+            codex(
+                "response_item",
+                type="message",
+                role="user",
+                content=[{"type": "input_text", "text": "<environment_context>x</environment_context>"}],
+            ),
             codex("response_item", type="message", role="user", content=[{"type": "input_text", "text": text}]),
             codex("event_msg", type="user_message", message=text),
             codex("response_item", type="function_call", name="shell", arguments=json.dumps(shell), call_id="c1"),
-            codex("response_item", type="function_call_output", call_id="c1", output=json.dumps({"output": "no", "metadata": {"exit_code": 2}})),
+            codex(
+                "response_item",
+                type="function_call_output",
+                call_id="c1",
+                output=json.dumps({"output": "no", "metadata": {"exit_code": 2}}),
+            ),
             codex("response_item", type="function_call", name="shell", arguments=json.dumps(shell), call_id="c2"),
-            codex("response_item", type="function_call_output", call_id="c2", output="failed in sandbox MacosSeatbelt with exit code 1"),
-            codex("response_item", type="custom_tool_call", name="apply_patch", input="*** Begin Patch\n*** Update File: a.py\n", call_id="c3"),
-            codex("response_item", type="custom_tool_call_output", call_id="c3", output='{"output":"Success","metadata":{"exit_code":0}}'),
+            codex(
+                "response_item",
+                type="function_call_output",
+                call_id="c2",
+                output="failed in sandbox MacosSeatbelt with exit code 1",
+            ),
+            codex(
+                "response_item",
+                type="custom_tool_call",
+                name="apply_patch",
+                input="*** Begin Patch\n*** Update File: a.py\n",
+                call_id="c3",
+            ),
+            codex(
+                "response_item",
+                type="custom_tool_call_output",
+                call_id="c3",
+                output='{"output":"Success","metadata":{"exit_code":0}}',
+            ),
             codex("event_msg", type="agent_message", message="Done."),
-            codex("response_item", type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}]),
+            codex(
+                "response_item", type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}]
+            ),
         )
     )
     assert said(run) == [("user", "Fix it"), ("assistant", "Done.")]
@@ -302,10 +378,23 @@ def test_codex_doubles_wraps_and_quotes():
 
 def test_codex_counters_begin_anew():
     def counted(total: int):
-        return codex("event_msg", type="token_count", info={"total_token_usage": {"input_tokens": total, "cached_input_tokens": 0, "output_tokens": 0}})
+        return codex(
+            "event_msg",
+            type="token_count",
+            info={"total_token_usage": {"input_tokens": total, "cached_input_tokens": 0, "output_tokens": 0}},
+        )
 
     empty = codex("event_msg", type="token_count", info=None)
-    run = one(read(codex("event_msg", type="user_message", message="Fix it"), counted(10), counted(30), empty, counted(5), counted(7)))
+    run = one(
+        read(
+            codex("event_msg", type="user_message", message="Fix it"),
+            counted(10),
+            counted(30),
+            empty,
+            counted(5),
+            counted(7),
+        )
+    )
     assert run.tokens == 37
 
 
@@ -313,10 +402,28 @@ def test_a_command_of_codex_that_goes_on_ends_where_it_is_asked_again():
     run = one(
         read(
             codex("event_msg", type="user_message", message="Fix it"),
-            codex("response_item", type="function_call", name="exec_command", arguments='{"cmd":"pytest"}', call_id="c1"),
-            codex("response_item", type="function_call_output", call_id="c1", output="Chunk ID: a\nWall time: 1 s\nProcess running with session ID 7\nOutput:\n..."),
-            codex("response_item", type="function_call", name="write_stdin", arguments='{"session_id":7,"chars":""}', call_id="c2"),
-            codex("response_item", type="function_call_output", call_id="c2", output="Chunk ID: b\nWall time: 1 s\nProcess exited with code 0\nOutput:\n3 passed"),
+            codex(
+                "response_item", type="function_call", name="exec_command", arguments='{"cmd":"pytest"}', call_id="c1"
+            ),
+            codex(
+                "response_item",
+                type="function_call_output",
+                call_id="c1",
+                output="Chunk ID: a\nWall time: 1 s\nProcess running with session ID 7\nOutput:\n...",
+            ),
+            codex(
+                "response_item",
+                type="function_call",
+                name="write_stdin",
+                arguments='{"session_id":7,"chars":""}',
+                call_id="c2",
+            ),
+            codex(
+                "response_item",
+                type="function_call_output",
+                call_id="c2",
+                output="Chunk ID: b\nWall time: 1 s\nProcess exited with code 0\nOutput:\n3 passed",
+            ),
         )
     )
     assert ran(run) == [("pytest", 0, "done")]
@@ -326,8 +433,15 @@ def test_an_exit_code_that_a_command_printed_itself_is_none():
     run = one(
         read(
             codex("event_msg", type="user_message", message="Fix it"),
-            codex("response_item", type="function_call", name="exec_command", arguments='{"cmd":"pytest"}', call_id="c1"),
-            codex("response_item", type="function_call_output", call_id="c1", output="Chunk ID: a\nOutput:\nProcess exited with code 0\nmore"),
+            codex(
+                "response_item", type="function_call", name="exec_command", arguments='{"cmd":"pytest"}', call_id="c1"
+            ),
+            codex(
+                "response_item",
+                type="function_call_output",
+                call_id="c1",
+                output="Chunk ID: a\nOutput:\nProcess exited with code 0\nmore",
+            ),
         )
     )
     assert ran(run)[0][1] is None
@@ -358,7 +472,13 @@ def shell_call(output: str, status: str = "success"):
         (shell_call("Output: x\nExit Code: 2\nProcess Group PGID: 7"), 2, "done"),
         (shell_call("Output: Exit Code: 0\nExit Code: 2\nProcess Group PGID: 7"), 2, "done"),
         (shell_call("Output: x\nProcess Group PGID: 7"), 0, "done"),
-        (shell_call("Command: x\nStdout: y\nError: (none)\nExit Code: 0\nSignal: (none)\nBackground PIDs: (none)\nProcess Group PGID: 7"), 0, "done"),
+        (
+            shell_call(
+                "Command: x\nStdout: y\nError: (none)\nExit Code: 0\nSignal: (none)\nBackground PIDs: (none)\nProcess Group PGID: 7"
+            ),
+            0,
+            "done",
+        ),
         (shell_call("Output: x\nSignal: 15\nProcess Group PGID: 7"), None, "interrupted"),
         (shell_call("Output: x\nBackground PIDs: 9\nProcess Group PGID: 7"), None, "done"),
         (shell_call("", "cancelled"), None, "refused"),
@@ -379,19 +499,40 @@ def test_gemini_says_the_exit_code_in_the_last_lines(call, code, state):
 
 
 def part(kind: str, **more):
-    return {"type": kind, "timestamp": 1_767_323_045_000, "sessionID": "s", "part": {"type": kind.replace("_", "-")} | more}
+    return {
+        "type": kind,
+        "timestamp": 1_767_323_045_000,
+        "sessionID": "s",
+        "part": {"type": kind.replace("_", "-")} | more,
+    }
 
 
 def test_opencode_streams_parts_and_errors():
-    state = {"status": "completed", "input": {"command": "pytest"}, "output": "x", "metadata": {"exit": 1}, "time": {"start": 1_767_323_046_000, "end": 1_767_323_049_000}}
-    tool = {"type": "tool_use", "timestamp": 1_767_323_049_000, "sessionID": "s", "part": {"type": "tool", "tool": "bash", "callID": "c", "state": state}}
+    state = {
+        "status": "completed",
+        "input": {"command": "pytest"},
+        "output": "x",
+        "metadata": {"exit": 1},
+        "time": {"start": 1_767_323_046_000, "end": 1_767_323_049_000},
+    }
+    tool = {
+        "type": "tool_use",
+        "timestamp": 1_767_323_049_000,
+        "sessionID": "s",
+        "part": {"type": "tool", "tool": "bash", "callID": "c", "state": state},
+    }
     run = one(
         read(
             part("step_start"),
             part("text", text="Hm."),
             tool,
             part("step_finish", tokens={"input": 10, "output": 2, "reasoning": 1, "cache": {"read": 900, "write": 4}}),
-            {"type": "error", "timestamp": 1_767_323_050_000, "sessionID": "s", "error": {"name": "APIError", "data": {"message": "no", "statusCode": 429}}},
+            {
+                "type": "error",
+                "timestamp": 1_767_323_050_000,
+                "sessionID": "s",
+                "error": {"name": "APIError", "data": {"message": "no", "statusCode": 429}},
+            },
         )
     )
     assert ran(run) == [("pytest", 1, "done")]
@@ -405,12 +546,21 @@ def test_opencode_streams_parts_and_errors():
 def test_a_swe_agent_trajectory_has_no_exit_codes():
     steps = [
         {"action": "open a.py", "observation": "[File: a.py]", "thought": "Look.", "execution_time": 0.5},
-        {"action": "edit 1:2\nx\nend_of_edit", "observation": "[File: a.py (3 lines)]", "response": "Edit.", "execution_time": 0.25},
+        {
+            "action": "edit 1:2\nx\nend_of_edit",
+            "observation": "[File: a.py (3 lines)]",
+            "response": "Edit.",
+            "execution_time": 0.25,
+        },
         {"action": "pytest -q", "observation": "1 passed in 0.1s", "response": "Test.", "execution_time": 1.0},
         {"action": "submit", "observation": "", "response": "Done."},
     ]
     task = "We're solving an issue.\nHere's the issue text:\nISSUE:\nFix it\r\nplease\n\nINSTRUCTIONS:\nGo on."
-    history = [{"role": "system", "content": "You are"}, {"role": "user", "content": "a demo", "is_demo": True}, {"role": "user", "content": task}]
+    history = [
+        {"role": "system", "content": "You are"},
+        {"role": "user", "content": "a demo", "is_demo": True},
+        {"role": "user", "content": task},
+    ]
     info = {"exit_status": "submitted", "model_stats": {"tokens_sent": 122_612, "tokens_received": 1_369}}
     run = one(document({"environment": "x", "trajectory": steps, "history": history, "info": info}))
     assert said(run)[0] == ("user", "Fix it\r\nplease")
@@ -428,7 +578,10 @@ def test_a_mini_swe_agent_of_old_puts_commands_in_its_text():
         document(
             [
                 {"role": "system", "content": "You are"},
-                {"role": "user", "content": "<pr_description>\nConsider the following PR description:\nFix it\n</pr_description>\nRules: many."},
+                {
+                    "role": "user",
+                    "content": "<pr_description>\nConsider the following PR description:\nFix it\n</pr_description>\nRules: many.",
+                },
                 {"role": "assistant", "content": "THOUGHT: test\n\n```bash\npytest -q\n```"},
                 {"role": "user", "content": "<returncode>1</returncode>\n<output>\n1 failed\n</output>"},
                 {"role": "assistant", "content": "hm, no command"},
@@ -443,25 +596,73 @@ def test_a_mini_swe_agent_of_old_puts_commands_in_its_text():
 
 def openhands(**more):
     history = [
-        {"id": 0, "timestamp": "2026-01-02T03:04:05.678", "source": "user", "action": "message", "args": {"content": "Fix it"}},
-        {"id": 1, "timestamp": "2026-01-02T03:04:06.678", "source": "agent", "action": "edit", "args": {"path": "/w/a.py", "command": "str_replace"}},
-        {"id": 2, "timestamp": "2026-01-02T03:04:07.678", "source": "agent", "observation": "edit", "cause": 1, "content": "ok", "extras": {}},
-        {"id": 3, "timestamp": "2026-01-02T03:04:08.678", "source": "agent", "action": "run", "args": {"command": "pytest"}},
-        {"id": 4, "timestamp": "2026-01-02T03:04:09.678", "source": "agent", "observation": "run", "cause": 3, "content": "x", "extras": {"metadata": {"exit_code": 1}}},
-        {"id": 5, "timestamp": "2026-01-02T03:04:09.678", "source": "agent", "action": "finish", "args": {"final_thought": "Done."}},
+        {
+            "id": 0,
+            "timestamp": "2026-01-02T03:04:05.678",
+            "source": "user",
+            "action": "message",
+            "args": {"content": "Fix it"},
+        },
+        {
+            "id": 1,
+            "timestamp": "2026-01-02T03:04:06.678",
+            "source": "agent",
+            "action": "edit",
+            "args": {"path": "/w/a.py", "command": "str_replace"},
+        },
+        {
+            "id": 2,
+            "timestamp": "2026-01-02T03:04:07.678",
+            "source": "agent",
+            "observation": "edit",
+            "cause": 1,
+            "content": "ok",
+            "extras": {},
+        },
+        {
+            "id": 3,
+            "timestamp": "2026-01-02T03:04:08.678",
+            "source": "agent",
+            "action": "run",
+            "args": {"command": "pytest"},
+        },
+        {
+            "id": 4,
+            "timestamp": "2026-01-02T03:04:09.678",
+            "source": "agent",
+            "observation": "run",
+            "cause": 3,
+            "content": "x",
+            "extras": {"metadata": {"exit_code": 1}},
+        },
+        {
+            "id": 5,
+            "timestamp": "2026-01-02T03:04:09.678",
+            "source": "agent",
+            "action": "finish",
+            "args": {"final_thought": "Done."},
+        },
     ]
     return {"instance_id": "a-1", "instruction": "Fix it", "history": history, "error": None} | more
 
 
 def test_openhands_has_a_run_a_line_and_hidden_tests_stand_above_the_agents():
     usage = {"accumulated_token_usage": {"prompt_tokens": 100, "cache_read_tokens": 60, "completion_tokens": 5}}
-    found = read(openhands(metrics=usage), openhands(test_result={"report": {"resolved": True}}), openhands(error="stuck in a loop"))
+    found = read(
+        openhands(metrics=usage),
+        openhands(test_result={"report": {"resolved": True}}),
+        openhands(error="stuck in a loop"),
+    )
     assert [run.session for run in found.runs] == ["a-1"] * 3
     assert found.runs[0].tokens == 45
     assert ran(found.runs[0]) == [("pytest", 1, "done")]
     assert duration_ms(found.runs[0]) == 4_000
     verdicts = [evidence.weigh(run.steps) for run in found.runs]
-    assert [(verdict.outcome, verdict.evidence) for verdict in verdicts] == [("failure", "test"), ("success", "test"), ("failure", "none")]
+    assert [(verdict.outcome, verdict.evidence) for verdict in verdicts] == [
+        ("failure", "test"),
+        ("success", "test"),
+        ("failure", "none"),
+    ]
 
 
 def test_one_line_of_openhands_is_a_run_too():
@@ -477,9 +678,28 @@ def test_the_word_of_the_resolvers_judge_is_a_judges():
 
 def test_openhands_of_today_has_kinds():
     events = [
-        {"kind": "MessageEvent", "id": "a", "source": "user", "timestamp": "2026-01-02T03:04:05", "llm_message": {"role": "user", "content": [{"type": "text", "text": "Fix it"}]}},
-        {"kind": "ActionEvent", "id": "b", "source": "agent", "tool_name": "terminal", "tool_call_id": "c", "action": {"command": "pytest", "kind": "TerminalAction"}},
-        {"kind": "ObservationEvent", "id": "d", "source": "environment", "tool_call_id": "c", "observation": {"exit_code": 0, "content": [{"type": "text", "text": "ok"}]}},
+        {
+            "kind": "MessageEvent",
+            "id": "a",
+            "source": "user",
+            "timestamp": "2026-01-02T03:04:05",
+            "llm_message": {"role": "user", "content": [{"type": "text", "text": "Fix it"}]},
+        },
+        {
+            "kind": "ActionEvent",
+            "id": "b",
+            "source": "agent",
+            "tool_name": "terminal",
+            "tool_call_id": "c",
+            "action": {"command": "pytest", "kind": "TerminalAction"},
+        },
+        {
+            "kind": "ObservationEvent",
+            "id": "d",
+            "source": "environment",
+            "tool_call_id": "c",
+            "observation": {"exit_code": 0, "content": [{"type": "text", "text": "ok"}]},
+        },
     ]
     assert ran(one(document(events))) == [("pytest", 0, "done")]
 
@@ -488,13 +708,28 @@ def test_plain_messages_in_every_wrapping():
     messages = [
         {"role": "system", "content": "You are"},
         {"role": "user", "content": "Fix it"},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "pytest"}'}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "pytest"}'}}
+            ],
+        },
         {"role": "tool", "tool_call_id": "c1", "content": "Exit code: 1\n1 failed"},
-        {"role": "assistant", "content": None, "function_call": {"name": "run_command", "arguments": '{"command": "make"}'}},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "run_command", "arguments": '{"command": "make"}'},
+        },
         {"role": "function", "name": "run_command", "content": "[The command completed with exit code 0.]"},
         {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
     ]
-    for found in (document(messages), document({"messages": messages}), read(*messages), document({"history": messages, "info": {}})):
+    for found in (
+        document(messages),
+        document({"messages": messages}),
+        read(*messages),
+        document({"history": messages, "info": {}}),
+    ):
         run = one(found)
         assert said(run) == [("user", "Fix it"), ("assistant", "Done.")]
         assert ran(run) == [("pytest", 1, "done"), ("make", 0, "done")]
@@ -522,7 +757,9 @@ def test_what_the_real_programs_wrote(file):
     assert run.tokens == {"claude-code": 710, "claude-stream": 710, "gemini": 1_225}.get(found.format, 1_200)
 
 
-@pytest.mark.parametrize("blob", [b"", b"\n\n", b"hello\n", b"\x00\x01", b"[]", b"{}", b"42", b'{"a": 1}\n{"b": 2}\n', b"[1, 2]", b"[[[["])
+@pytest.mark.parametrize(
+    "blob", [b"", b"\n\n", b"hello\n", b"\x00\x01", b"[]", b"{}", b"42", b'{"a": 1}\n{"b": 2}\n', b"[1, 2]", b"[[[["]
+)
 def test_an_unknown_format_names_the_known_ones(blob):
     with pytest.raises(UnknownFormat) as caught:
         formats.read(io.BytesIO(blob), "x")
