@@ -180,7 +180,7 @@ def test_builds_and_lints_are_told_apart(text, kind):
         ("pytest", 4, "ERROR: file or directory not found: x"),
         ("python -m pytest", 1, "/usr/bin/python: No module named pytest"),
         ("make test", 2, "make: *** No rule to make target 'test'.  Stop."),
-        ("npm test", 1, "npm error Missing script: \"test\""),
+        ("npm test", 1, 'npm error Missing script: "test"'),
         ("npm test", 1, "Error: no test specified"),
         ("cd nowhere && pytest", 1, "bash: cd: nowhere: No such file or directory"),
         ("pip install -e . && pytest", 1, "ERROR: no matching distribution"),
