@@ -28,9 +28,23 @@ _FORM = "give one JSON object per line, or one array of objects"
 PART = 10_000  # episodes in one transaction of an import
 
 
-@click.group()
+class _Verbs(click.Group):
+    """A group whose `record`, which reads transcripts of many formats, is imported only when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["log", "record"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "record":
+            return super().get_command(ctx, cmd_name)
+        from cyberos.cli.record import record
+
+        return record
+
+
+@click.group(cls=_Verbs)
 def episode() -> None:
-    """Log what was done."""
+    """Log what was done, or record it from an agent's transcript."""
 
 
 @episode.command(

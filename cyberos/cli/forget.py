@@ -18,7 +18,7 @@ from cyberos.core.errors import UnsafePath, VaultLocked
 if TYPE_CHECKING:
     from pathlib import Path
 
-_BEYOND = "other clones and forks, backups, and transcripts that quote it"
+BEYOND = "other clones and forks, backups, and transcripts that quote it"
 
 
 @click.command(epilog="Example: cyberos forget memories/episodes/d4/12/d4127a3b-1f2c3d.md --reason 'names a customer'")
@@ -35,12 +35,12 @@ def forget(ctx: click.Context, path: str, *, reason: str, actor: str | None, as_
     writer = output.writer_of(ctx)
     name = path_of(writer.path, path)
     writer.forget(name, reason, output.actor_of(ctx, actor))
-    is_purged = _purge(writer.path)
+    is_purged = purge(writer.path)
     command = _command(writer.path, name)
     for text in writer.notes:
         output.note(f"note: {text}")
     if as_json:
-        output.document({"path": name, "index_purged": is_purged, "git_command": command, "not_reached": _BEYOND})
+        output.document({"path": name, "index_purged": is_purged, "git_command": command, "not_reached": BEYOND})
         return
     output.line(f"forgot {name}")
     if command is not None:
@@ -48,10 +48,11 @@ def forget(ctx: click.Context, path: str, *, reason: str, actor: str | None, as_
         output.line(f"  {command}")
     elif git.text(writer.path, "--version") is None:
         output.line("git could not be asked: if the vault is in a repository, its history may still hold it")
-    output.line(f"not reached: {_BEYOND}")
+    output.line(f"not reached: {BEYOND}")
 
 
-def _purge(root: Path) -> bool:
+def purge(root: Path) -> bool:
+    """Take what was forgotten out of the index; report whether that was done, and say so where it was not."""
     from cyberos.index.sync import purge
 
     try:

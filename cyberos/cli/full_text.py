@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cyberos.cli import indexing, output
+from cyberos.cli import indexing, moment, output
 from cyberos.cli.list import title_of
-from cyberos.cli.recall import since_us
 from cyberos.core import layout, settings
 from cyberos.core.backends import AUTO, FULL_TEXT
 
@@ -78,7 +77,7 @@ def run(
     if not 0 <= cut <= 1:
         raise click.UsageError(f"--min-relevance {cut:g}: a number from 0 to 1")
     chosen = backends.choose(backend, values["fallback"].value)
-    asked = reader.Query(query, k, cut, kind, scope, since_us(since, time.time_ns() // 1000))
+    asked = reader.Query(query, k, cut, kind, scope, moment.since(since, time.time_ns() // 1000))
 
     def question(index: Synced) -> dict[str, Any]:
         found = reader.search(index, asked)

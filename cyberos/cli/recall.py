@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from cyberos.cli import indexing, output
+from cyberos.cli.moment import HOUR_US, since
 from cyberos.cli.trust import accepts
 from cyberos.core import layout, ranking, settings
 from cyberos.core.backends import AUTO, BACKENDS, choose
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["combined_score", "recall_similar", "run"]
 
 FORMS = ("text", "json", "prompt")
-_HOUR_US = 3_600_000_000
 
 
 @click.command(
@@ -160,7 +160,7 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         half_life_days=_days(half_life or values["half_life"]),
         weights=values["weights"],
         scope=given("scope", None),
-        since_us=since_us(given("since", None), now_us),
+        since_us=since(given("since", None), now_us),
         backend=given("backend", AUTO),
         fallback=values["fallback"],
         explain=given("explain", False),
@@ -190,26 +190,11 @@ def _days(span: str) -> float:
         raise click.UsageError(f"{span!r} {error}") from None
 
 
-def since_us(when: str | None, now_us: int) -> int | None:
-    """Read `7d`, `2026-11-30` or a full time, as microseconds since 1970."""
-    if when is None:
-        return None
-    from cyberos.index.bodies import moment_of
-
-    try:
-        return now_us - round(settings.half_life_days(when) * 24 * _HOUR_US)
-    except (ValueError, OverflowError):
-        moment = moment_of(when)
-    if moment is None:
-        raise click.UsageError(f"--since {when!r}: a span such as 7d, or a date such as 2026-11-30")
-    return moment
-
-
 def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[str, Any]]:
     """Give a match with its sort key."""
     values = hit.frontmatter
     quality, name = values.get("quality_score"), label(values)
-    age_hours = max(0, request.now_us - hit.moment_us) / _HOUR_US
+    age_hours = max(0, request.now_us - hit.moment_us) / HOUR_US
     fresh = ranking.recency(request.recency, age_hours, request.half_life_days)
     uses = index.catalog.uses(hit.path)
     if request.intent is None:

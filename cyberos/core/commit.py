@@ -261,6 +261,7 @@ def _hide(files: Files, forgotten: dict[str, set[str]], current: State, *, sync:
     recovery.checkpoint(files, entries, list(current.waiting.values()), sync=sync)
     current.waiting = {}
     state.drop(files)
+    each = sync and len(forgotten) < _MANY
     for path, digests in forgotten.items():
         for kept in files.names(layout.LOST):
             if sha256(files.read(f"{layout.LOST}/{kept}")).hexdigest() in digests:
@@ -273,6 +274,8 @@ def _hide(files: Files, forgotten: dict[str, set[str]], current: State, *, sync:
         name = f"{digest}-{len(current.waiting)}"
         files.replace(path, f"{layout.STAGE}/{name}")
         current.waiting[name] = path
-        if sync:
+        if each:
             files.sync_folder(layout.STAGE)
             files.sync_folder(os.path.dirname(path))
+    if sync and not each:
+        files.sync_all([], [layout.STAGE, *{os.path.dirname(path) for path in current.waiting.values()}])

@@ -79,6 +79,15 @@ def _weights(value: Any) -> list[float]:
     return weights
 
 
+FOREVER = "forever"
+
+
+def _window(value: Any) -> str:
+    if value != FOREVER:
+        half_life_days(value)
+    return str(value)
+
+
 REPORTS = ("text", "json", "github", "sarif", "junit")
 
 SETTINGS: dict[str, Setting] = {
@@ -93,6 +102,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "recency": Setting("none", "none | park | half-life: how age lowers a score", _choice("none", "park", "half-life")),
     "half_life": Setting("30d", "the age at which recency is one half", _duration),
+    "retention": Setting(FOREVER, "forever, or a span such as 365d: what `cyberos retain` keeps", _window),
     "output_format": Setting("text", f"{' | '.join(REPORTS)}: how the doctor reports", _choice(*REPORTS)),
     "weights": Setting([0.4, 0.3, 0.3], "of relevance, quality and recency; they sum to 1", _weights),
 }

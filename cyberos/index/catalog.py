@@ -28,7 +28,7 @@ from cyberos.index.fulltext import IndexDamaged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 2
+VERSION = 3
 NAME = f"{layout.INDEX}/catalog.sqlite"
 _SHORT = 16  # hex digits of a digest that tell one document of a path from another
 
@@ -119,6 +119,18 @@ class Catalog(Database):
         """Give the memories that live, of one kind or of all, the last put first."""
         where = "state NOT IN ('forgotten', 'gone') AND (?1 IS NULL OR kind = ?1)"
         return self._entries(f"{where} ORDER BY last_seen_at DESC, seq DESC, path LIMIT ?2", kind, limit)
+
+    def timeline(self, since_us: int | None, scope: str | None, limit: int) -> list[Entry]:
+        """Give the episodes that live, of one scope or of all, what happened last first."""
+        where = "kind = 'episode' AND state NOT IN ('forgotten', 'gone')"
+        where += " AND (?1 IS NULL OR moment_us >= ?1) AND (?2 IS NULL OR scope = ?2)"
+        return self._entries(f"{where} ORDER BY moment_us DESC, seq DESC, path LIMIT ?3", since_us, scope, limit)
+
+    def before(self, moment_us: int, scope: str | None) -> list[Entry]:
+        """Give the episodes that live and happened before, of one scope or of all, what happened first first."""
+        where = "kind = 'episode' AND state NOT IN ('forgotten', 'gone')"
+        where += " AND moment_us < ?1 AND (?2 IS NULL OR scope = ?2)"
+        return self._entries(f"{where} ORDER BY moment_us, seq, path", moment_us, scope)
 
     def _entries(self, where: str, *values: Any) -> list[Entry]:
         return [_unsealed(row) for row in self.all(f"SELECT {_COLUMNS}, seal FROM memories WHERE {where}", *values)]  # noqa: S608

@@ -5,15 +5,16 @@
     Edit(path="src/login.py", at_ms=…, line=9)
     Stop(kind="interrupted", text="[Request interrupted by user]", at_ms=…, line=11)
 
-`at_ms` is in milliseconds since 1970, UTC; None where the format keeps no time. `line` counts from 1: the line of a file
-of lines, the number of the message or step in a file that is one JSON document. Texts are clipped in the middle, so
-that a run of any length fits in memory.
+`at_ms` is in milliseconds since 1970, UTC; None where the format keeps no time. `line` counts from 1: the line of a
+file of lines, the number of the message or step in a file that is one JSON document. Texts are clipped in the middle,
+so that a run of any length fits in memory.
 
 Source: DESIGN section 7.
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
 CLIP = 6_000  # characters kept of one text
@@ -79,14 +80,16 @@ Step = Turn | Command | Edit | Stop
 class Run:
     """One run of an agent. `tokens` and `duration_ms` are None when unknown; cache reads are no tokens spent.
 
-    `ticks` holds (at_ms, whether a human turn) for every record that has a time, in no order.
+    `ticks` holds twice the time of every record that has one, plus 1 for a human turn, in no order.
+    `is_cut` says that the last step is the turn that begins the next part.
     """
 
     session: str = ""
     steps: list[Step] = field(default_factory=list)
     tokens: int | None = None
     stated_ms: int | None = None
-    ticks: list[tuple[int, bool]] = field(default_factory=list)
+    ticks: array[int] = field(default_factory=lambda: array("q"))
+    is_cut: bool = False
 
     @property
     def turns(self) -> list[Turn]:

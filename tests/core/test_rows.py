@@ -55,17 +55,18 @@ def test_golden_rows_come_back_byte_for_byte(line):
 
 
 def test_golden_rows_hold_what_they_were_written_with():
-    created, put, logged, foreign, forgotten = map(parse_row, LINES)
+    created, put, logged, foreign, forgotten, released = map(parse_row, LINES)
     assert created["payload"] == {"vault": "3f9c1d2e4b5a69788796a5b4c3d2e1f00f1e2d3c"}
     assert (put["actor"], put["tx"], put["prev"]) == ("stephen", [1, 2], [created["hash"]])
     assert logged["payload"]["quality_score"] == 0.5
     assert foreign["payload"]["note"] == 'prüfen 😀 \u2028 "x" \\ /\n'
     assert foreign["payload"]["rate"] == 1e-05
     assert forgotten["seq"] == 5
+    assert released["payload"] == {"path": "memories/facts/ab/cd/deploy.md", "reason": "checked again"}
 
 
 def test_only_known_kinds_of_version_1_are_ours_to_judge():
-    assert [is_known(parse_row(line)) for line in LINES] == [True, True, True, False, True]
+    assert [is_known(parse_row(line)) for line in LINES] == [True, True, True, False, True, True]
     assert not is_known(parse_row(spell(ROW | {"v": 2})))
 
 
