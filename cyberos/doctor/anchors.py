@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cyberos.core import gitdir, layout
 from cyberos.core.errors import UnsafePath
 from cyberos.core.files import Files
+from cyberos.doctor import ci
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,15 +27,6 @@ ADD_ONLY = (layout.AUDIT, f"{layout.MEMORIES}/{layout.EPISODES}")
 WITHOUT_FULL = 100  # commits looked at below HEAD
 VERIFIED = f"{layout.PRIVATE}/verified"
 _VERSION = 1
-# the branch that a CI job's work is to go to, as each service names it
-_TARGETS = (
-    "GITHUB_BASE_REF",
-    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
-    "SYSTEM_PULLREQUEST_TARGETBRANCH",
-    "BITBUCKET_PR_DESTINATION_BRANCH",
-    "BUILDKITE_PULL_REQUEST_BASE_BRANCH",
-    "CHANGE_TARGET",
-)
 
 
 class Lost(NamedTuple):
@@ -66,12 +58,12 @@ def collect(repository: Repository, head: str, *, reference: str | None, is_full
     if reference is not None:
         past.lost.extend(_between(repository, reference, head, f"since {reference}"))
     others = {verified: "which this clone had verified", repository.commit("@{upstream}"): "of the upstream branch"}
-    target = target_branch()
+    target = ci.target()
     if target is not None:
-        commit = _resolve(repository, target)
+        commit = _resolve(repository, target.branch) or (repository.commit(target.base) if target.base else None)
         if commit is None:
-            past.blind.append(f"the target branch {target} is not in this clone")
-        others[commit] = f"of the target branch {target}"
+            past.blind.append(f"the target branch {target.branch} of this CI job is not in this clone")
+        others[commit] = f"of the target branch {target.branch}"
     for commit, what in others.items():
         if commit is not None and commit != head:
             _beside(repository, commit, head, what, past)
@@ -131,19 +123,6 @@ def _beside(repository: Repository, commit: str, head: str, what: str, past: Pas
         past.lost.extend(_between(repository, begun, head, f"since {begun[:10]}"))
     if begun not in (commit, head):
         past.apart.extend(_between(repository, commit, head, f"in {commit[:10]}, {what}"))
-
-
-def target_branch() -> str | None:
-    """Name the branch that a CI job's work is to go to, as the service's environment tells."""
-    if not is_ci():
-        return None
-    named = next((value for name in _TARGETS if (value := os.environ.get(name))), None)
-    return named.removeprefix("refs/heads/") if named else None
-
-
-def is_ci() -> bool:
-    """Report whether a CI service says that it runs us."""
-    return os.environ.get("CI", "").lower() in ("true", "1", "yes")
 
 
 def _resolve(repository: Repository, branch: str) -> str | None:

@@ -36,6 +36,7 @@ from cyberos.doctor.walker import Entry, guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from cyberos.core.frontmatter import Parsed
     from cyberos.core.ledger import Ledger
 
 CHECKS = (
@@ -162,9 +163,12 @@ class Examination:
         suspect = checks_file.suspect(path, judged)
         self.seen[path] = Seen(entry.identity, digest, judged.told, suspect)
         if judged.parsed is not None and self.team.laws:
-            for rule, pointer, message in self.team.judge(judged.parsed.frontmatter):
-                line = checks_file.line_of(judged.parsed, pointer)
-                yield of_rule(rule, path, message, line=line, pointer=pointer)
+            yield from self._ask_team(path, judged.parsed)
+
+    def _ask_team(self, path: str, parsed: Parsed) -> Iterator[Finding]:
+        for rule, pointer, message in self.team.judge(parsed.frontmatter):
+            line = checks_file.line_of(parsed, pointer)
+            yield of_rule(rule, path, message, line=line, pointer=pointer)
 
     def _read_ledger(self) -> Iterator[Finding]:
         paths: set[str] | None = None

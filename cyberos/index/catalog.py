@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import layout
@@ -109,6 +109,11 @@ class Catalog:
     def entries(self) -> list[Entry]:
         """Give every memory, in no order."""
         return self._entries("1")
+
+    def check(self) -> None:
+        """Read all that answers are made of."""
+        self.entries()
+        self._all("SELECT sum(uses) FROM uses")
 
     def in_state(self, state: str) -> list[Entry]:
         return self._entries("state = ?", state)
@@ -210,9 +215,6 @@ class Catalog:
         found = self._all("SELECT uses FROM uses WHERE path = ?", path)
         return int(found[0][0]) if found else 0
 
-    def all_uses(self) -> dict[str, int]:
-        return dict(self._all("SELECT path, uses FROM uses"))
-
     def note_uses(self, uses: dict[str, int]) -> None:
         """Add to the counts."""
         with self.writing():
@@ -249,6 +251,23 @@ class Catalog:
                 self._db.execute(statement)
             else:
                 self._db.executemany(statement, rows)
+
+
+def salvaged_uses(path: str) -> dict[str, int]:
+    """Read the counts of uses out of a catalog whatever else in it is damaged; what cannot be read is left out."""
+    import sqlite3
+
+    found: dict[str, int] = {}
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True)) as old:
+        old.text_factory = bytes
+        old.execute("PRAGMA cell_size_check = ON")
+        for name, count in old.execute("SELECT path, uses FROM uses"):
+            if isinstance(name, bytes) and isinstance(count, int) and 0 < count < _MOST_USES:
+                found[name.decode("utf-8", "replace")] = count
+    return found
+
+
+_MOST_USES = 1 << 32  # above this it is no count
 
 
 def _unsealed(row: tuple[Any, ...]) -> Entry:

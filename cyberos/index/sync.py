@@ -24,7 +24,7 @@ from cyberos.core.errors import UnsafePath, VaultLocked
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
 from cyberos.index import bodies, changes, engines, upkeep
-from cyberos.index.catalog import NAME, Catalog
+from cyberos.index.catalog import NAME, Catalog, salvaged_uses
 from cyberos.index.entry import ABSENT, GONE, READY
 from cyberos.index.fulltext import FullText, IndexDamaged
 
@@ -140,28 +140,17 @@ def _current(files: Files, *, full_text: bool) -> Synced | None:
 def _update(files: Files, *, full_text: bool, progress: Progress | None, wait_s: float, afresh: bool = False) -> Synced:
     _make_folder(files)
     with lock(_full(files, LOCK), wait_s):
-        uses = _salvage(files) if afresh else {}
+        if afresh:
+            _discard(files, "catalog")
+            engines.of(files).clear()
         for is_last in (False, True):
             try:
-                made = _open_updated(files, full_text=full_text, progress=progress)
+                return _open_updated(files, full_text=full_text, progress=progress)
             except IndexDamaged as error:
                 if is_last:
                     raise
                 _discard(files, error.engine)
-                continue
-            made.catalog.note_uses({path: count for path, count in uses.items() if made.catalog.entry(path)})
-            return made
     raise AssertionError("unreachable")
-
-
-def _salvage(files: Files) -> dict[str, int]:
-    """Take the whole index away; give the counts of uses, if they can be read."""
-    uses: dict[str, int] = {}
-    with suppress(IndexDamaged, OSError, VaultLocked), closing(Catalog(_full(files, NAME), readonly=True)) as old:
-        uses = old.all_uses()
-    _discard(files, "catalog")
-    engines.of(files).clear()
-    return uses
 
 
 def _open_updated(files: Files, *, full_text: bool, progress: Progress | None) -> Synced:
@@ -175,12 +164,16 @@ def _open_updated(files: Files, *, full_text: bool, progress: Progress | None) -
 
 
 def _discard(files: Files, engine: str) -> None:
-    """Take away the store that is damaged: it is derived."""
-    if engine == "catalog":
-        for ending in ("", "-journal", "-wal", "-shm"):
-            files.remove(NAME + ending)
-    else:
+    """Take away the store that is damaged: it is derived. Of the catalog, a new one keeps the counts of uses."""
+    if engine != "catalog":
         engines.of(files).clear()
+        return
+    uses = salvaged_uses(_full(files, NAME))
+    for ending in ("", "-journal", "-wal", "-shm"):
+        files.remove(NAME + ending)
+    if uses:
+        with closing(Catalog(_full(files, NAME))) as made:
+            made.note_uses(uses)
 
 
 def _as_it_is(files: Files, reason: str) -> Synced:
@@ -218,7 +211,7 @@ def damage(root: str | os.PathLike[str]) -> str | None:
         return None
     try:
         with closing(Catalog(_full(files, NAME), readonly=True)) as catalog:
-            catalog.entries()
+            catalog.check()
         engines.of(files).count()
     except IndexDamaged as error:
         return str(error)
@@ -228,7 +221,7 @@ def damage(root: str | os.PathLike[str]) -> str | None:
 
 
 def discard(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
-    """Take the index away; the next recall makes it again. Counts of uses go too. Raises: VaultLocked, OSError."""
+    """Take the index away but for the counts of uses; the next recall makes it again. Raises: VaultLocked, OSError."""
     files = _files(root)
     with lock(_full(files, LOCK), wait_s):
         _discard(files, "catalog")
