@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import json
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import layout
@@ -69,7 +69,7 @@ class Catalog:
         import sqlite3
 
         self.path = path
-        where = ":memory:" if path is None else f"file:{_quoted(path)}?mode={'ro' if readonly else 'rwc'}"
+        where = ":memory:" if path is None else f"file:{quoted(path)}?mode={'ro' if readonly else 'rwc'}"
         with _faults(path):
             self._db = sqlite3.connect(where, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             try:
@@ -253,23 +253,6 @@ class Catalog:
                 self._db.executemany(statement, rows)
 
 
-def salvaged_uses(path: str) -> dict[str, int]:
-    """Read the counts of uses out of a catalog whatever else in it is damaged; what cannot be read is left out."""
-    import sqlite3
-
-    found: dict[str, int] = {}
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True)) as old:
-        old.text_factory = bytes
-        old.execute("PRAGMA cell_size_check = ON")
-        for name, count in old.execute("SELECT path, uses FROM uses"):
-            if isinstance(name, bytes) and isinstance(count, int) and 0 < count < _MOST_USES:
-                found[name.decode("utf-8", "replace")] = count
-    return found
-
-
-_MOST_USES = 1 << 32  # above this it is no count
-
-
 def _unsealed(row: tuple[Any, ...]) -> Entry:
     entry = Entry(*row[:-1])
     if seal(entry) != row[-1]:
@@ -277,7 +260,7 @@ def _unsealed(row: tuple[Any, ...]) -> Entry:
     return entry
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
     from urllib.parse import quote
 
     return quote(path)

@@ -23,8 +23,8 @@ from cyberos.core import layout
 from cyberos.core.errors import UnsafePath, VaultLocked
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
-from cyberos.index import bodies, changes, engines, upkeep
-from cyberos.index.catalog import NAME, Catalog, salvaged_uses
+from cyberos.index import bodies, changes, engines, salvage, upkeep
+from cyberos.index.catalog import NAME, Catalog
 from cyberos.index.entry import ABSENT, GONE, READY
 from cyberos.index.fulltext import FullText, IndexDamaged
 
@@ -168,7 +168,7 @@ def _discard(files: Files, engine: str) -> None:
     if engine != "catalog":
         engines.of(files).clear()
         return
-    uses = salvaged_uses(_full(files, NAME))
+    uses = salvage.uses(_full(files, NAME))
     for ending in ("", "-journal", "-wal", "-shm"):
         files.remove(NAME + ending)
     if uses:
