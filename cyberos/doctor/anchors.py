@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import gitdir, layout
@@ -38,6 +39,13 @@ class Lost(NamedTuple):
     commit: str
 
 
+class Blind(NamedTuple):
+    """Where git could not look, and what helps if it is not the usual."""
+
+    message: str
+    hint: str | None = None
+
+
 class Past(NamedTuple):
     """What must still be there, what other lines of history say of the same paths, and where git could not look.
 
@@ -47,7 +55,7 @@ class Past(NamedTuple):
 
     lost: list[Lost]
     apart: list[Lost]
-    blind: list[str]
+    blind: list[Blind]
 
 
 def collect(repository: Repository, head: str, *, reference: str | None, is_full: bool) -> Past:
@@ -62,7 +70,7 @@ def collect(repository: Repository, head: str, *, reference: str | None, is_full
     if target is not None:
         commit = _resolve(repository, target.branch) or (repository.commit(target.base) if target.base else None)
         if commit is None:
-            past.blind.append(f"the target branch {target.branch} of this CI job is not in this clone")
+            past.blind.append(_unfetched(target.branch))
         others[commit] = f"of the target branch {target.branch}"
     for commit, what in others.items():
         if commit is not None and commit != head:
@@ -76,16 +84,16 @@ def _walk(repository: Repository, head: str, verified: str | None, past: Past, *
     stop = [f"^{verified}"] if verified else []
     listed = repository.run("rev-list", *limit, head, *stop, "--")
     if listed is None:
-        past.blind.append("history below HEAD cannot be read")
+        past.blind.append(Blind("history below HEAD cannot be read"))
         return
     cut_off = shallow(repository)
     if not cut_off.isdisjoint(listed.decode().split()):
-        past.blind.append("this clone is shallow: what came before its oldest commit cannot be compared")
+        past.blind.append(Blind("this clone is shallow: what came before its oldest commit cannot be compared"))
     output = repository.run(
         "diff-tree", "--stdin", "-r", "-m", *RAW, "--diff-filter=DMT", "--", *repository.below(ADD_ONLY), stdin=listed
     )
     if output is None:
-        past.blind.append("a commit below HEAD has a parent that is not in this clone")
+        past.blind.append(Blind("a commit below HEAD has a parent that is not in this clone"))
         return
     for commit, change in _by_commit(repository, output):
         past.lost.append(Lost(change.path, change.old, f"since commit {commit[:10]}", commit))
@@ -130,6 +138,12 @@ def _resolve(repository: Repository, branch: str) -> str | None:
         if not branch.startswith("-") and (commit := repository.commit(name)) is not None:
             return commit
     return None
+
+
+def _unfetched(branch: str) -> Blind:
+    name = shlex.quote(f"+refs/heads/{branch}:refs/remotes/origin/{branch}")
+    message = f"the target branch {branch} of this CI job is not in this clone"
+    return Blind(message, f"fetch it before the doctor runs: `git fetch origin {name}`")
 
 
 def shallow(repository: Repository) -> set[str]:
