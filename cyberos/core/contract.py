@@ -237,14 +237,14 @@ def _show(value: Any) -> str:
 
 
 def _select(kind: str, pointer: str, keyword: str) -> str:
-    """Name the first rule whose `select` fits: its `kind`, `at` and `keyword` each equal or absent."""
+    """Name the first rule whose `select` fits: its `kind`, `at` and `keyword` each equal or absent (the last one's are)."""
     for rule in rules().values():
         chosen = rule.select
         if chosen is None or chosen.get("kind", kind) != kind:
             continue
         if _fits(chosen.get("at"), pointer) and _fits(chosen.get("keyword"), keyword):
             return rule.id
-    return "frontmatter-schema"
+    raise ContractError(INVARIANTS_NAME, f"no rule selects {keyword} at {pointer}")
 
 
 def _fits(wanted: str | list[str] | None, actual: str) -> bool:

@@ -165,6 +165,8 @@ def check_uncommitted(paths: set[str], head: str | None) -> list[Finding]:
     if not paths:
         return []
     first = min(paths)
-    rest = f" and {len(paths) - 1:,} more are" if len(paths) > 1 else " is"
     where = "HEAD" if head else "any commit"
-    return [finding("vault-uncommitted", layout.MEMORIES, f"{first}{rest} not in {where} as they stand here")]
+    rest = f"is not in {where} as it stands here"
+    if len(paths) > 1:
+        rest = f"and {len(paths) - 1:,} more are not in {where} as they stand here"
+    return [finding("vault-uncommitted", layout.MEMORIES, f"{first} {rest}")]

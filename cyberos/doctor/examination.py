@@ -141,13 +141,13 @@ class Examination:
     def _take(self, entry: Entry) -> None:
         """Judge a file, in place of what was known of its path."""
         path = entry.path
-        if entry.blob is None:
+        if entry.fault is not None:
             self.seen[path] = Seen(entry.identity, None)
-            rule, message = entry.fault or ("layout-file-regular", "cannot be read")
+            rule, message = entry.fault
             self.of_file[path] = [finding(rule, path, message)]
             return
         self.of_file.pop(path, None)
-        digest = sha256(entry.blob).hexdigest()
+        digest = sha256(entry.blob or b"").hexdigest()
         found = guarded("the file", path, lambda: self._judge(entry, digest))
         self.seen.setdefault(path, Seen(entry.identity, digest))  # when the check crashed
         if entry.links > 1 and has_other_name(self.root, path, self.stage):

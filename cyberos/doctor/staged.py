@@ -25,7 +25,7 @@ from cyberos.doctor.checks_ledger import Damage
 from cyberos.doctor.checks_memory import Seen
 from cyberos.doctor.enough import Enough
 from cyberos.doctor.examination import CHECKS, Examination, uncollected
-from cyberos.doctor.findings import Finding, finding
+from cyberos.doctor.findings import Finding, Report, finding
 from cyberos.doctor.stage import Stage
 from cyberos.doctor.walker import Entry, guarded
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from cyberos.core.repository import Change, Repository
     from cyberos.core.segments import Segment
     from cyberos.doctor.anchors import Past
-    from cyberos.doctor.findings import Report
     from cyberos.doctor.knowledge import Known
     from cyberos.doctor.team import Team
 
@@ -46,6 +45,10 @@ _BOTH_SIDES = ("memory-missing", "memory-modified", "memory-unlogged", "ledger-t
 
 def examine(repository: Repository, *, anchor: str = "auto", is_full: bool = False) -> Report:
     """Check what is staged in the vault that the repository was opened at."""
+    if repository.run("ls-files", "--", layout.AUDIT) is None:
+        message = "git cannot read its index, so nothing that is staged was judged"
+        blind = finding("anchor-blind", layout.AUDIT, message, hint="`git status` says why", severity="error")
+        return Report([blind], 0, 0)
     with Blobs(repository) as blobs, uncollected():
         return Staged(repository, blobs, anchor, is_full=is_full).report()
 
@@ -114,11 +117,13 @@ class Staged(Examination):
 
     def _read_ledger(self) -> Iterator[Finding]:
         changed = [change for change in self.changes if change.path.startswith(f"{layout.AUDIT}/")]
+        partial = []
         for change in changed:
             problem = _mode_problem(change.mode)
             if change.status in "AMT" and problem is not None:
                 yield finding("layout-file-regular", change.path, problem)
-        partial = [self._segment(change.path, change.new) for change in changed if change.status in "AMT"]
+            elif change.status in "AMT":
+                partial.append(self._segment(change.path, change.new))
         known = knowledge.load(self.repository, self.blobs, self.head) if self.head and not self.is_full else None
         self.past = self._history()
         self.lost = self._lost()

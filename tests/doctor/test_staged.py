@@ -9,7 +9,7 @@ import pytest
 from cyberos.cli.main import main
 from cyberos.core import contract, repository
 from cyberos.doctor import staged
-from doctor.test_git import episodes, shared  # noqa: F401 - a fixture
+from doctor.test_git import episodes, newest_segment, shared  # noqa: F401 - a fixture
 from support import Repo, fact, write_raw
 
 LAW = contract.INVARIANTS_NAME
@@ -109,6 +109,56 @@ def test_a_staged_link_or_folder_in_place_of_the_file_is_told(shared):  # noqa: 
 def test_a_staged_file_whose_blob_is_not_there_is_told(shared):  # noqa: F811
     shared.git("update-index", "--add", "--cacheinfo", f"100644,{'1' * 40},{LAW}")
     assert rules(shared) == ["contract-valid"]
+
+
+# --- what no file of a commit may be --------------------------------------------------------------------------------
+
+
+def stage(repo, path, blob, mode="100644"):
+    """Put bytes into the index at a path, whatever the working tree has or could have."""
+    name = repo.git("hash-object", "-w", "--stdin", stdin=blob)
+    repo.git("update-index", "--add", "--cacheinfo", f"{mode},{name},{path}")
+
+
+@pytest.mark.parametrize(
+    ("path", "blob", "mode", "rule", "said"),
+    [
+        ("memories/notes.txt", b"x", "100644", "layout-path-safe", "not of the form"),
+        ("memories/facts/ab/cd/link.md", b"/etc/hostname", "120000", "layout-file-regular", "symbolic link"),
+        ("memories/facts/ab/cd/big.md", b"x" * (256 * 1024 + 1), "100644", "layout-file-size", "more than the 262,144"),
+        ("audit/2026-11/30/0123456789abcdef.jsonl", b"x", "120000", "layout-file-regular", "symbolic link"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "/" in value else "",
+)
+def test_what_is_staged_is_a_file_of_some_size_in_a_place_for_memories(shared, path, blob, mode, rule, said):  # noqa: F811
+    stage(shared, path, blob, mode)
+    assert [(one.rule, one.path) for one in look(shared)] == [(rule, path)]
+    assert said in look(shared)[0].message
+
+
+def test_a_staged_file_whose_blob_this_clone_has_not(shared):  # noqa: F811
+    path = "memories/facts/ab/cd/lost.md"
+    shared.git("update-index", "--add", "--cacheinfo", f"100644,{'1' * 40},{path}")
+    assert [(one.rule, one.path) for one in look(shared)] == [("layout-file-regular", path)]
+    assert "not in this clone" in look(shared)[0].message
+
+
+def test_a_row_that_is_staged_a_second_time(shared):  # noqa: F811
+    """Also where the ledger at HEAD is known from an earlier examination, and not read."""
+    segment = newest_segment(shared)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    copy = segment.with_name(f"{lines[2][-67:-51].decode()}.jsonl")
+    copy.write_bytes(b"".join(lines[2:]))
+    shared.git("add", "-A")
+    assert (shared.root / ".cyberos/ledger-at-head").exists()
+    assert rules(shared) == ["ledger-duplicate-row"] * 2
+    (shared.root / ".cyberos/ledger-at-head").unlink()
+    assert set(rules(shared)) == {"ledger-duplicate-row"}
+
+
+def test_an_index_that_git_cannot_read_is_no_sound_one(shared):  # noqa: F811
+    (shared.top / ".git/index").write_bytes(b"junk")
+    assert [(one.rule, one.severity) for one in look(shared)] == [("anchor-blind", "error")]
 
 
 # --- hints that mend ------------------------------------------------------------------------------------------------
