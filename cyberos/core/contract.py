@@ -237,7 +237,7 @@ def _show(value: Any) -> str:
 
 
 def _select(kind: str, pointer: str, keyword: str) -> str:
-    """Name the first rule whose `select` fits: its `kind`, `at` and `keyword` each equal or absent (the last one's are)."""
+    """Name the first rule whose `select` fits: its `kind`, `at` and `keyword` each equal or absent."""
     for rule in rules().values():
         chosen = rule.select
         if chosen is None or chosen.get("kind", kind) != kind:

@@ -124,13 +124,14 @@ class Staged(Examination):
                 yield finding("layout-file-regular", change.path, problem)
             elif change.status in "AMT":
                 partial.append(self._segment(change.path, change.new))
+        staged = {segment.path for segment in partial}
         known = knowledge.load(self.repository, self.blobs, self.head) if self.head and not self.is_full else None
         self.past = self._history()
         self.lost = self._lost()
         self.read = Ledger(partial, list(known.vaults) if known else None)
         if known is None or not Enough(known, self.read, self).settles():
-            known, self.read = None, Ledger(self._all_segments())
-        paths = self.touched(self.read, {segment.path for segment in partial})
+            known, self.read = None, Ledger(self._all_segments(staged))
+        paths = self.touched(self.read, staged)
         self._look_up(paths)
         self.rows = sum(len(segment.rows) for segment in partial)
         about = {*paths, *(change.path for change in changed), layout.AUDIT}
@@ -159,8 +160,9 @@ class Staged(Examination):
     def _segment(self, path: str, blob: str) -> Segment:
         return segments.read(path, self.blobs.read(blob) or b"")
 
-    def _all_segments(self) -> Iterator[Segment]:
-        for path, mode, blob in _listed(self.repository, layout.AUDIT):
+    def _all_segments(self, staged: set[str]) -> Iterator[Segment]:
+        """Read the index's ledger; what is staged comes last: of a row that stands twice, it is the second."""
+        for path, mode, blob in sorted(_listed(self.repository, layout.AUDIT), key=lambda one: one[0] in staged):
             if _mode_problem(mode) is None:
                 yield self._segment(path, blob)
 
