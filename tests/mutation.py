@@ -53,6 +53,7 @@ SUITE = (
     "doctor/test_ci.py",
     "doctor/test_doctor.py",
     "doctor/test_git.py",
+    "doctor/test_messages.py",
     "doctor/test_staged.py",
     "doctor/test_team.py",
     "core/test_text.py",

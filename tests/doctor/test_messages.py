@@ -50,6 +50,7 @@ def test_a_link_and_a_fifo_are_told_apart(root):
     assert only(root, {"memories/facts/ab/cd/one.md"}) == ("memories/facts/ab/cd/one.md", "is a symbolic link")
     (place / "one.md").unlink()
     os.mkfifo(place / "one.md")
+    assert [entry.fault for entry in walker.walk(str(root))] == [("layout-file-regular", "is no regular file")]
     assert only(root) == ("memories/facts/ab/cd/one.md", "is no regular file")
     assert only(root, {"memories/facts/ab/cd/one.md"}) == ("memories/facts/ab/cd/one.md", "is no regular file")
 

@@ -8,7 +8,9 @@ import pytest
 
 from cyberos.cli.main import main
 from cyberos.core import contract, repository
+from cyberos.core.writer import Writer
 from cyberos.doctor import staged
+from cyberos.doctor.examination import examine
 from doctor.test_git import episodes, newest_segment, shared  # noqa: F401 - a fixture
 from support import Repo, fact, write_raw
 
@@ -154,6 +156,27 @@ def test_a_row_that_is_staged_a_second_time(shared):  # noqa: F811
     assert rules(shared) == ["ledger-duplicate-row"] * 2
     (shared.root / ".cyberos/ledger-at-head").unlink()
     assert set(rules(shared)) == {"ledger-duplicate-row"}
+
+
+def test_a_row_about_no_memory_that_is_staged_a_second_time(shared):  # noqa: F811
+    """What is known of HEAD's ledger settles all that is staged, so nothing else would tell."""
+    shared.branch("side")
+    for task in ("left out", "picked"):
+        shared.log(task)
+        shared.commit(task)
+    shared.switch("main")
+    shared.git("cherry-pick", "side")
+    shared.log("before it, in the same segment")
+    Writer(shared.root).acknowledge_gap("dropped with its branch")
+    segment = newest_segment(shared)
+    shared.commit("acknowledged")
+    examine(shared.root, anchor="auto")
+    last = segment.read_bytes().splitlines(keepends=True)[-1]
+    copy = segment.with_name(f"{last[-67:-51].decode()}.jsonl")
+    copy.write_bytes(last)
+    shared.git("add", "-A")
+    assert rules(shared) == ["ledger-duplicate-row"]
+    assert look(shared)[0].message == "HEAD has this row elsewhere"
 
 
 def test_an_index_that_git_cannot_read_is_no_sound_one(shared):  # noqa: F811
