@@ -16,7 +16,7 @@ $(VENV)/.dev: pyproject.toml
 	@touch $(VENV)/.core $@
 
 demo: $(VENV)/.core   ## see the whole of it: log, recall, merge, doctor, tampering
-	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+	@PATH="$(abspath $(BIN)):$$PATH" bash examples/demo.sh
 
 test: $(VENV)/.dev    ## every test
 	@$(BIN)/python -m pytest -n 2
@@ -36,7 +36,7 @@ $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 	@$(VENV)/hook-tools/bin/python -m pip install --quiet --disable-pip-version-check pre-commit prek
 
 test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
-	@CYBEROS_HOOK_TOOLS="$(CURDIR)/$(VENV)/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
+	@CYBEROS_HOOK_TOOLS="$(abspath $(VENV))/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py

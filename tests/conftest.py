@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
+from cyberos.doctor import ci
 from support import Repo, episode, episode_path, fact, write_raw
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def walls(_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the test an empty home, a git that knows nobody's configuration and one date, and no network."""
+    """Give the test an empty home, a git that knows nobody's configuration and one date, no CI, and no network."""
+    marks = {"CI", *(service.mark for service in ci.SERVICES)}
     for name in list(os.environ):
-        if name.startswith(("CYBEROS_", "GIT_", "XDG_")):
+        if name in marks or name.startswith(("CYBEROS_", "GIT_", "XDG_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(_home))
     for name in ("CONFIG_HOME", "CACHE_HOME", "DATA_HOME", "STATE_HOME"):

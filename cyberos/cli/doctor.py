@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from cyberos.cli import output, reporting
 from cyberos.core import contract, discovery, layout, ledger
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from cyberos.core.repository import Repository
     from cyberos.doctor.findings import Report
 
 
@@ -75,49 +77,75 @@ def doctor(
     read-only vault and beside writers.
     """
     if explain is not None:
+        _refuse_beside(ctx, "explain", {"form"})
+        _refuse_form("explain", form)
         reporting.explain(ctx.find_root().obj, explain, as_json=form == "json")
         return 0
     if staged and (files or fix or diff):
         raise click.UsageError("--staged checks all that is staged: it goes with no FILES, --fix or --diff.")
+    if diff and (statistics or form not in (None, "text")):
+        raise click.UsageError("--diff prints what would change, as text: it goes with no --statistics or --format.")
     root, chosen = _choose(ctx, files)
     form = reporting.format_of(root, form)
-    selected, ignored = reporting.chosen(root, select), reporting.chosen(root, ignore)
-    look = _examiner(root, chosen, anchor, is_staged=staged, is_full=full or fix or diff)
+    if statistics:
+        _refuse_form("statistics", form)
+    git = _repository(root, anchor, is_staged=staged)
+    known = cache(partial(reporting.rules_of, root, git if staged else None))
+    selected, ignored = reporting.chosen(known, select), reporting.chosen(known, ignore)
+    look = _examiner(root, chosen, anchor, git if staged else None, is_full=full or fix or diff)
     report = look().only(selected, ignored)
     if fix or diff:
         from cyberos.cli import fixing
 
-        whole = chosen is None and not select
-        if diff:
-            fixing.show(root, report, whole=whole)
-            return 1 if report.count("error") else 0
-        fixing.fix(root, report, whole=whole)
-        report = look().only(selected, ignored)
+        (fixing.show if diff else fixing.fix)(root, report, whole=chosen is None and not select)
+        report = report if diff else look().only(selected, ignored)
     if statistics:
-        reporting.say_statistics(root, report, form)
-    else:
-        reporting.say(root, report, form)
+        reporting.say_statistics(report, form, known())
+    elif not diff:
+        reporting.say(root, report, form, known)
     return 1 if report.count("error") and not exit_zero else 0
 
 
-def _examiner(
-    root: Path, chosen: Collection[str] | None, anchor: str, *, is_staged: bool, is_full: bool
-) -> Callable[[], Report]:
-    """Make the examination that was asked for, after looking whether git knows what it is to be compared with."""
-    from cyberos.core import repository
-    from cyberos.doctor import anchors
+def _refuse_beside(ctx: click.Context, name: str, others: Collection[str]) -> None:
+    """Refuse what was given on the command line beside an option that uses only `others`. Raises: click.UsageError."""
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name or "")
+        if source is ParameterSource.COMMANDLINE and parameter.name not in {name, *others}:
+            shown = parameter.opts[0] if isinstance(parameter, click.Option) else "FILES"
+            raise click.UsageError(f"--{name} does not go with {shown}.")
 
-    is_full = is_full or anchors.is_ci()
+
+def _refuse_form(name: str, form: str | None) -> None:
+    if form not in (None, "text", "json"):
+        raise click.UsageError(f"--{name} is given as text or json, not as {form}.")
+
+
+def _repository(root: Path, anchor: str, *, is_staged: bool) -> Repository | None:
+    """Open what git must answer for: the index, or a commit that is named; None when nothing of git's is asked for."""
     is_named = anchor not in ("auto", "none")
-    found = repository.open_at(root) if is_staged or is_named else None
-    if found is None and (is_staged or is_named):
+    if not (is_staged or is_named):
+        return None
+    from cyberos.core import repository
+
+    found = repository.open_at(root)
+    if found is None:
         raise click.UsageError(f"{root} is in no git repository that answers.")
-    if is_named and found is not None and found.commit(anchor) is None:
+    if is_named and found.commit(anchor) is None:
         raise click.UsageError(f"git knows no commit {anchor!r}.")
-    if is_staged and found is not None:
+    return found
+
+
+def _examiner(
+    root: Path, chosen: Collection[str] | None, anchor: str, index: Repository | None, *, is_full: bool
+) -> Callable[[], Report]:
+    """Make the examination that was asked for: of the index, or of the working tree."""
+    from cyberos.doctor import ci
+
+    is_full = is_full or ci.runs_us()
+    if index is not None:
         from cyberos.doctor import staged
 
-        return partial(staged.examine, found, anchor=anchor, is_full=is_full)
+        return partial(staged.examine, index, anchor=anchor, is_full=is_full)
     return partial(examination.examine, root, chosen, anchor=anchor, is_full=is_full)
 
 

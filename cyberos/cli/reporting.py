@@ -16,10 +16,11 @@ from cyberos.core.errors import ContractError, VaultNotFound
 from cyberos.doctor import examination, team
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from cyberos.core.contract import Rule
+    from cyberos.core.repository import Repository
     from cyberos.doctor.findings import Report
 
 FORMATS = settings.REPORTS
@@ -32,21 +33,24 @@ _LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def rules_of(root: Path | None) -> dict[str, Rule]:
-    """Give the installed rules by id, and those that the vault's team added."""
+def rules_of(root: Path | None, index: Repository | None = None) -> dict[str, Rule]:
+    """Give the installed rules by id, and those that the vault's team added: in the working tree, or in git's index."""
+    if index is not None:
+        from cyberos.core.repository import Blobs
+        from cyberos.doctor import staged
+
+        with Blobs(index) as blobs:
+            return contract.rules() | staged.load_team(index, blobs)[0].rules
     return contract.rules() | (team.load(str(root), examination.CHECKS)[0].rules if root is not None else {})
 
 
-def chosen(root: Path | None, names: Iterable[str]) -> list[str]:
+def chosen(known: Callable[[], Mapping[str, Rule]], names: Iterable[str]) -> list[str]:
     """Give the ids that names stand for: an id, or the beginning of some up to a dash; commas may stand between.
 
     Raises: click.UsageError for a name that no rule has, with the nearest one that is.
     """
     asked = [part.strip() for name in names for part in name.split(",")]
-    if not asked:
-        return []
-    known = rules_of(root)
-    return [found for name in asked for found in _matching(name, known)]
+    return [found for name in asked for found in _matching(name, known())]
 
 
 def _matching(name: str, known: Mapping[str, Rule]) -> list[str]:
@@ -73,7 +77,7 @@ def format_of(root: Path, given: str | None) -> str:
         raise click.UsageError(f"{error}") from None
 
 
-def say(root: Path, report: Report, form: str) -> None:
+def say(root: Path, report: Report, form: str, known: Callable[[], Mapping[str, Rule]]) -> None:
     """Report what was found: text on stderr, any other format on stdout."""
     if form == "text":
         from cyberos.doctor.formats import text
@@ -92,11 +96,11 @@ def say(root: Path, report: Report, form: str) -> None:
     elif form == "sarif":
         from cyberos.doctor.formats import sarif
 
-        output.document(sarif.document(report, _folder(root), rules_of(root), __version__))
+        output.document(sarif.document(report, _folder(root), known(), __version__))
     else:
         from cyberos.doctor.formats import junit
 
-        click.echo(junit.document(report, _folder(root), rules_of(root)), nl=False)
+        click.echo(junit.document(report, _folder(root), known()), nl=False)
 
 
 def _paint(text: str, role: str) -> str:
@@ -109,11 +113,8 @@ def _folder(root: Path) -> str:
     return git.text(root, "rev-parse", "--show-prefix") or ""
 
 
-def say_statistics(root: Path, report: Report, form: str) -> None:
-    """Count the findings of each rule, the most frequent first. Raises: click.UsageError for formats without counts."""
-    if form not in ("text", "json"):
-        raise click.UsageError(f"--statistics is given as text or json, not as {form}.")
-    known = rules_of(root)
+def say_statistics(report: Report, form: str, known: Mapping[str, Rule]) -> None:
+    """Count the findings of each rule, the most frequent first, as text or json."""
     items = [
         {
             "rule": rule,
@@ -142,7 +143,7 @@ def explain(store: str | None, name: str, *, as_json: bool) -> None:
     except VaultNotFound:
         root = None
     known = rules_of(root)
-    rules = [known[rule] for rule in (known if name == "all" else chosen(root, [name]))]
+    rules = [known[rule] for rule in (known if name == "all" else chosen(lambda: known, [name]))]
     if as_json:
         output.document({"rules": [explanation.entry(rule) for rule in rules]})
         return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cyberos.index.entry import Entry
-    from cyberos.index.sync import Synced
+    from cyberos.index.synced import Synced
 
 _BAR = 40
 _WIDTH = 100

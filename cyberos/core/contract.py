@@ -244,7 +244,7 @@ def _select(kind: str, pointer: str, keyword: str) -> str:
             continue
         if _fits(chosen.get("at"), pointer) and _fits(chosen.get("keyword"), keyword):
             return rule.id
-    return "frontmatter-schema"
+    raise ContractError(INVARIANTS_NAME, f"no rule selects {keyword} at {pointer}")
 
 
 def _fits(wanted: str | list[str] | None, actual: str) -> bool:

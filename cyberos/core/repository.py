@@ -163,7 +163,7 @@ class Blobs:
         except OSError:
             return None
         head = process.stdout.readline().split()
-        if len(head) != 3:  # noqa: PLR2004 - id, type, size; else `<id> missing`
+        if len(head) != 3 or not head[2].isdigit():  # noqa: PLR2004 - id, type, size; else `<name> missing`
             return None
         rest = int(head[2]) + 1  # and a line end
         taken = rest if limit is None else min(rest, limit + 2)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import gitdir, layout
 from cyberos.core.errors import UnsafePath
 from cyberos.core.files import Files
+from cyberos.doctor import ci
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,15 +28,6 @@ ADD_ONLY = (layout.AUDIT, f"{layout.MEMORIES}/{layout.EPISODES}")
 WITHOUT_FULL = 100  # commits looked at below HEAD
 VERIFIED = f"{layout.PRIVATE}/verified"
 _VERSION = 1
-# the branch that a CI job's work is to go to, as each service names it
-_TARGETS = (
-    "GITHUB_BASE_REF",
-    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
-    "SYSTEM_PULLREQUEST_TARGETBRANCH",
-    "BITBUCKET_PR_DESTINATION_BRANCH",
-    "BUILDKITE_PULL_REQUEST_BASE_BRANCH",
-    "CHANGE_TARGET",
-)
 
 
 class Lost(NamedTuple):
@@ -46,6 +39,13 @@ class Lost(NamedTuple):
     commit: str
 
 
+class Blind(NamedTuple):
+    """Where git could not look, and what helps if it is not the usual."""
+
+    message: str
+    hint: str | None = None
+
+
 class Past(NamedTuple):
     """What must still be there, what other lines of history say of the same paths, and where git could not look.
 
@@ -55,7 +55,7 @@ class Past(NamedTuple):
 
     lost: list[Lost]
     apart: list[Lost]
-    blind: list[str]
+    blind: list[Blind]
 
 
 def collect(repository: Repository, head: str, *, reference: str | None, is_full: bool) -> Past:
@@ -66,12 +66,12 @@ def collect(repository: Repository, head: str, *, reference: str | None, is_full
     if reference is not None:
         past.lost.extend(_between(repository, reference, head, f"since {reference}"))
     others = {verified: "which this clone had verified", repository.commit("@{upstream}"): "of the upstream branch"}
-    target = target_branch()
+    target = ci.target()
     if target is not None:
-        commit = _resolve(repository, target)
+        commit = _resolve(repository, target.branch) or (repository.commit(target.base) if target.base else None)
         if commit is None:
-            past.blind.append(f"the target branch {target} is not in this clone")
-        others[commit] = f"of the target branch {target}"
+            past.blind.append(_unfetched(target.branch))
+        others[commit] = f"of the target branch {target.branch}"
     for commit, what in others.items():
         if commit is not None and commit != head:
             _beside(repository, commit, head, what, past)
@@ -84,16 +84,16 @@ def _walk(repository: Repository, head: str, verified: str | None, past: Past, *
     stop = [f"^{verified}"] if verified else []
     listed = repository.run("rev-list", *limit, head, *stop, "--")
     if listed is None:
-        past.blind.append("history below HEAD cannot be read")
+        past.blind.append(Blind("history below HEAD cannot be read"))
         return
     cut_off = shallow(repository)
     if not cut_off.isdisjoint(listed.decode().split()):
-        past.blind.append("this clone is shallow: what came before its oldest commit cannot be compared")
+        past.blind.append(Blind("this clone is shallow: what came before its oldest commit cannot be compared"))
     output = repository.run(
         "diff-tree", "--stdin", "-r", "-m", *RAW, "--diff-filter=DMT", "--", *repository.below(ADD_ONLY), stdin=listed
     )
     if output is None:
-        past.blind.append("a commit below HEAD has a parent that is not in this clone")
+        past.blind.append(Blind("a commit below HEAD has a parent that is not in this clone"))
         return
     for commit, change in _by_commit(repository, output):
         past.lost.append(Lost(change.path, change.old, f"since commit {commit[:10]}", commit))
@@ -133,24 +133,17 @@ def _beside(repository: Repository, commit: str, head: str, what: str, past: Pas
         past.apart.extend(_between(repository, commit, head, f"in {commit[:10]}, {what}"))
 
 
-def target_branch() -> str | None:
-    """Name the branch that a CI job's work is to go to, as the service's environment tells."""
-    if not is_ci():
-        return None
-    named = next((value for name in _TARGETS if (value := os.environ.get(name))), None)
-    return named.removeprefix("refs/heads/") if named else None
-
-
-def is_ci() -> bool:
-    """Report whether a CI service says that it runs us."""
-    return os.environ.get("CI", "").lower() in ("true", "1", "yes")
-
-
 def _resolve(repository: Repository, branch: str) -> str | None:
     for name in (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch):
         if not branch.startswith("-") and (commit := repository.commit(name)) is not None:
             return commit
     return None
+
+
+def _unfetched(branch: str) -> Blind:
+    name = shlex.quote(f"+refs/heads/{branch}:refs/remotes/origin/{branch}")
+    message = f"the target branch {branch} of this CI job is not in this clone"
+    return Blind(message, f"fetch it before the doctor runs: `git fetch origin {name}`")
 
 
 def shallow(repository: Repository) -> set[str]:

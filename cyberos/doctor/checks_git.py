@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cyberos.core import layout, segments
 from cyberos.core.rows import PUTS, is_known
-from cyberos.doctor.anchors import ADD_ONLY, Lost
+from cyberos.doctor.anchors import ADD_ONLY, Blind, Lost
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Judge:
 
     def __init__(self, repository: Repository, blobs: Blobs, ledger: Ledger) -> None:
         self.repository, self.blobs, self.ledger = repository, blobs, ledger
-        self.blind: list[str] = []
+        self.blind: list[Blind] = []
         self._put: set[tuple[str, str]] = set()  # (path, digest) that rows which are gone have put
 
     def judge(self, lost: Iterable[Lost], standing: Standing) -> list[Finding]:
@@ -53,7 +53,7 @@ class Judge:
                 continue
             old = self.blobs.read(one.blob) if one.blob.strip("0") else b""
             if old is None:
-                self.blind.append(f"the blob of {one.path} {one.since} is not in this clone")
+                self.blind.append(Blind(f"the blob of {one.path} {one.since} is not in this clone"))
                 continue
             is_segment = one.path.startswith(f"{layout.AUDIT}/")
             message = (self._segment if is_segment else self._episode)(one.path, old, standing(one.path))
@@ -152,7 +152,7 @@ def check_history(judge: Judge, past: Past, standing: Standing) -> list[Finding]
     told = {one.path for one in found}
     found += [one for one in judge.agree(past.apart, standing) if one.path not in told]
     blind = dict.fromkeys((*past.blind, *judge.blind))
-    return found + [finding("anchor-blind", layout.AUDIT, message) for message in blind]
+    return found + [finding("anchor-blind", layout.AUDIT, one.message, hint=one.hint) for one in blind]
 
 
 def check_against(judge: Judge, lost: Iterable[Lost], standing: Standing) -> list[Finding]:
@@ -165,6 +165,8 @@ def check_uncommitted(paths: set[str], head: str | None) -> list[Finding]:
     if not paths:
         return []
     first = min(paths)
-    rest = f" and {len(paths) - 1:,} more are" if len(paths) > 1 else " is"
     where = "HEAD" if head else "any commit"
-    return [finding("vault-uncommitted", layout.MEMORIES, f"{first}{rest} not in {where} as they stand here")]
+    rest = f"is not in {where} as it stands here"
+    if len(paths) > 1:
+        rest = f"and {len(paths) - 1:,} more are not in {where} as they stand here"
+    return [finding("vault-uncommitted", layout.MEMORIES, f"{first} {rest}")]

@@ -36,6 +36,7 @@ from cyberos.doctor.walker import Entry, guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from cyberos.core.frontmatter import Parsed
     from cyberos.core.ledger import Ledger
 
 CHECKS = (
@@ -140,13 +141,13 @@ class Examination:
     def _take(self, entry: Entry) -> None:
         """Judge a file, in place of what was known of its path."""
         path = entry.path
-        if entry.blob is None:
+        if entry.fault is not None:
             self.seen[path] = Seen(entry.identity, None)
-            rule, message = entry.fault or ("layout-file-regular", "cannot be read")
+            rule, message = entry.fault
             self.of_file[path] = [finding(rule, path, message)]
             return
         self.of_file.pop(path, None)
-        digest = sha256(entry.blob).hexdigest()
+        digest = sha256(entry.blob or b"").hexdigest()
         found = guarded("the file", path, lambda: self._judge(entry, digest))
         self.seen.setdefault(path, Seen(entry.identity, digest))  # when the check crashed
         if entry.links > 1 and has_other_name(self.root, path, self.stage):
@@ -162,9 +163,12 @@ class Examination:
         suspect = checks_file.suspect(path, judged)
         self.seen[path] = Seen(entry.identity, digest, judged.told, suspect)
         if judged.parsed is not None and self.team.laws:
-            for rule, pointer, message in self.team.judge(judged.parsed.frontmatter):
-                line = checks_file.line_of(judged.parsed, pointer)
-                yield of_rule(rule, path, message, line=line, pointer=pointer)
+            yield from self._ask_team(path, judged.parsed)
+
+    def _ask_team(self, path: str, parsed: Parsed) -> Iterator[Finding]:
+        for rule, pointer, message in self.team.judge(parsed.frontmatter):
+            line = checks_file.line_of(parsed, pointer)
+            yield of_rule(rule, path, message, line=line, pointer=pointer)
 
     def _read_ledger(self) -> Iterator[Finding]:
         paths: set[str] | None = None

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CHECKS = ("contract-valid", "contract-weakened")
 PATH = contract.INVARIANTS_NAME
-_MAX_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 _MAX_RULES = 200
 _MAX_DEPTH = 32
 _MAX_SCALAR = 8 * 1024
@@ -76,22 +76,32 @@ NONE = Team({}, [], {}, [])
 
 
 def load(root: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
-    """Read the team's rules, which may name these checks; with any finding there are none."""
+    """Read the team's rules in the working tree; see `read`."""
     try:
-        blob = Files(root).read(PATH, _MAX_BYTES + 1)
+        blob = Files(root).read(PATH, MAX_BYTES + 1)
     except FileNotFoundError:
         return NONE, []
     except (OSError, UnsafePath) as error:
-        return NONE, [finding("contract-valid", PATH, str(getattr(error, "reason", None) or error))]
+        return unusable(str(getattr(error, "reason", None) or error))
+    return read(blob, checks)
+
+
+def unusable(message: str) -> tuple[Team, list[Finding]]:
+    """Give no rules, and the finding that says why."""
+    return NONE, [finding("contract-valid", PATH, message)]
+
+
+def read(blob: bytes, checks: Collection[str]) -> tuple[Team, list[Finding]]:
+    """Read the team's rules, which may name these checks; with any finding there are none."""
     if blob == contract.law_file(contract.INVARIANTS_NAME).read_bytes():
         return NONE, []  # the repository of cyberos itself, whose law is the installed one
     try:
         text = _checked(blob)
         rules = contract.parse_rules(text, PATH)
     except ContractError as error:
-        return NONE, [finding("contract-valid", PATH, error.message)]
+        return unusable(error.message)
     except (ValueError, TypeError, RecursionError) as error:
-        return NONE, [finding("contract-valid", PATH, f"cannot be read: {type(error).__name__}")]
+        return unusable(f"cannot be read: {type(error).__name__}")
     return _build(rules, text, checks)
 
 
@@ -99,8 +109,8 @@ def _checked(blob: bytes) -> str:
     """Decode the file, and refuse what could blow up in the reading. Raises: ContractError, UnicodeDecodeError."""
     import yaml
 
-    if len(blob) > _MAX_BYTES:
-        raise ContractError(PATH, f"takes more than {_MAX_BYTES:,} bytes")
+    if len(blob) > MAX_BYTES:
+        raise ContractError(PATH, f"takes more than {MAX_BYTES:,} bytes")
     text = blob.decode("utf-8")
     depth = 0
     try:
@@ -119,7 +129,7 @@ def _checked(blob: bytes) -> str:
 
 def _build(rules: list[Rule], text: str, checks: Collection[str]) -> tuple[Team, list[Finding]]:
     if len(rules) > _MAX_RULES:
-        return NONE, [finding("contract-valid", PATH, f"{len(rules):,} rules; {_MAX_RULES} is the limit")]
+        return unusable(f"{len(rules):,} rules; {_MAX_RULES} is the limit")
     made = Team({}, [], {}, [])
     found: list[Finding] = []
     for rule in rules:

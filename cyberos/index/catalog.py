@@ -112,6 +112,11 @@ class Catalog(Database):
         """Give every memory, in no order."""
         return self._entries("1")
 
+    def check(self) -> None:
+        """Read all that answers are made of."""
+        self.entries()
+        self.all("SELECT sum(uses) FROM uses")
+
     def in_state(self, state: str) -> list[Entry]:
         return self._entries("state = ?", state)
 
@@ -254,9 +259,6 @@ class Catalog(Database):
         """Give how often a memory was recalled with an intent."""
         found = self.all("SELECT uses FROM uses WHERE path = ?", path)
         return int(found[0][0]) if found else 0
-
-    def all_uses(self) -> dict[str, int]:
-        return dict(self.all("SELECT path, uses FROM uses"))
 
     def note_uses(self, uses: dict[str, int]) -> None:
         """Add to the counts."""

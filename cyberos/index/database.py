@@ -32,7 +32,7 @@ class Database:
 
         self.path = path
         self.name = name
-        where = ":memory:" if path is None else f"file:{_quoted(path)}?mode={'ro' if readonly else 'rwc'}"
+        where = ":memory:" if path is None else f"file:{quoted(path)}?mode={'ro' if readonly else 'rwc'}"
         with self.faults():
             self._db = sqlite3.connect(where, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
@@ -97,5 +97,5 @@ class Database:
             raise IndexDamaged(self.name, str(error)) from None
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

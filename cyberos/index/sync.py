@@ -23,7 +23,7 @@ from cyberos.core import layout
 from cyberos.core.errors import UnsafePath, VaultLocked
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
-from cyberos.index import bodies, changes, engines, upkeep
+from cyberos.index import bodies, changes, engines, salvage, upkeep
 from cyberos.index.catalog import NAME, Catalog
 from cyberos.index.fulltext import IndexDamaged
 from cyberos.index.synced import Synced
@@ -89,27 +89,16 @@ def _update(
 ) -> Synced:
     _make_folder(files)
     with lock(_full(files, LOCK), wait_s):
-        uses = _salvage(files) if afresh else {}
+        if afresh:
+            _discard_all(files)
         for is_last in (False, True):
             try:
-                made = _open_updated(files, stores, progress)
+                return _open_updated(files, stores, progress)
             except IndexDamaged as error:
                 if is_last:
                     raise
                 _discard(files, error.engine)
-                continue
-            made.catalog.note_uses({path: count for path, count in uses.items() if made.catalog.entry(path)})
-            return made
     raise AssertionError("unreachable")
-
-
-def _salvage(files: Files) -> dict[str, int]:
-    """Take the whole index away; give the counts of uses, if they can be read."""
-    uses: dict[str, int] = {}
-    with suppress(IndexDamaged, OSError, VaultLocked), closing(Catalog(_full(files, NAME), readonly=True)) as old:
-        uses = old.all_uses()
-    _discard_all(files)
-    return uses
 
 
 def _open_updated(files: Files, stores: Sequence[str], progress: Progress | None, *, is_purge: bool = False) -> Synced:
@@ -125,12 +114,16 @@ def _open_updated(files: Files, stores: Sequence[str], progress: Progress | None
 
 
 def _discard(files: Files, store: str) -> None:
-    """Take away the store that is damaged, or the catalog: it is derived."""
-    if store == "catalog":
-        for ending in ("", "-journal", "-wal", "-shm"):
-            files.remove(NAME + ending)
-    else:
+    """Take away the store that is damaged: it is derived. Of the catalog, a new one keeps the counts of uses."""
+    if store != "catalog":
         engines.of(files, store).clear()
+        return
+    uses = salvage.uses(_full(files, NAME))
+    for ending in ("", "-journal", "-wal", "-shm"):
+        files.remove(NAME + ending)
+    if uses:
+        with closing(Catalog(_full(files, NAME))) as made:
+            made.note_uses(uses)
 
 
 def _discard_all(files: Files) -> None:
@@ -181,7 +174,7 @@ def damage(root: str | os.PathLike[str]) -> str | None:
         return None
     try:
         with closing(Catalog(_full(files, NAME), readonly=True)) as catalog:
-            catalog.entries()
+            catalog.check()
         for store in engines.present(files):
             engines.of(files, store).count()
     except IndexDamaged as error:
@@ -192,7 +185,7 @@ def damage(root: str | os.PathLike[str]) -> str | None:
 
 
 def discard(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
-    """Take the index away; the next recall makes it again. Counts of uses go too. Raises: VaultLocked, OSError."""
+    """Take the index away but for the counts of uses; the next recall makes it again. Raises: VaultLocked, OSError."""
     files = _files(root)
     with lock(_full(files, LOCK), wait_s):
         _discard_all(files)

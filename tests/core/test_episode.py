@@ -169,6 +169,18 @@ def test_ac07_duration_is_a_whole_number_from_zero_up(duration, ok):
             episode(duration_ms=duration)
 
 
+@pytest.mark.parametrize(
+    ("cost", "ok"), [(0, True), (None, True), (2**53 - 1, True)] + [(c, False) for c in (-1, True, 5.0, 2**53, "1")]
+)
+def test_a_token_cost_is_a_whole_number_from_zero_up_or_unknown(cost, ok):
+    if ok:
+        assert episode(token_cost=cost).token_cost == cost
+    else:
+        with pytest.raises(InvalidMemory) as caught:
+            episode(token_cost=cost)
+        assert caught.value.rule == "episode-token-cost-non-negative"
+
+
 def test_ac09_searchable_document_is_exact():
     assert (
         episode(task="X", approach="Y", notes="N").searchable_document()

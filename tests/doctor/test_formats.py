@@ -146,13 +146,13 @@ def test_a_fingerprint_stays_when_the_line_moves():
     assert prints(3) == prints(300)
 
 
-def test_every_sarif_rule_explains_itself_and_names_its_place_in_the_docs(monkeypatch):
-    address = "https://example.org/docs/rules.md"
+@pytest.mark.parametrize("address", [None, "https://example.org/docs/rules.md"])
+def test_every_sarif_rule_explains_itself_and_names_its_place_in_the_docs_if_they_have_one(monkeypatch, address):
     monkeypatch.setattr("cyberos.doctor.explanation.rules_url", lambda: address)
     document = sarif.document(Report([], 0, 0), "", RULES, "1")
     assert [str(error) for error in SARIF.iter_errors(document)] == []
     for rule in document["runs"][0]["tool"]["driver"]["rules"]:
-        assert rule["helpUri"] == f"{address}#{rule['id']}"
+        assert rule.get("helpUri") == (f"{address}#{rule['id']}" if address else None)
         assert RULES[rule["id"]].why in rule["fullDescription"]["text"]
         assert "Bad:" in rule["help"]["text"]
         assert "```" in rule["help"]["markdown"]
@@ -312,9 +312,12 @@ def test_microsofts_validator_finds_no_error(vault, tmp_path):
     runs[0]["runs"][0]["results"] = [result for run in runs for result in run["runs"][0]["results"]]
     file.write_text(json.dumps(runs[0]))
     log = tmp_path / "validation.sarif"
+    # its own rules and those of GitHub's code scanning; npx hands its arguments to a shell, which would end at a `;`
     command = ["npx", "--yes", "@microsoft/sarif-multitool@5.7.0", "validate", file, "--output", log]
+    command += ["--rule-kind", r"Sarif\;Ghas"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"npm_config_cache": str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads(log.read_text())["runs"]
-    assert [one for one in run["results"] if one.get("level", "warning") == "error"] == []
+    # without an address there is no page to point at: each rule carries its whole help instead
+    assert {one["ruleId"] for one in run["results"]} <= {"SARIF2005"}
     assert runs[0]["runs"][0]["results"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cyberos.cli.main import main
 from cyberos.core import layout, ledger, reader
 from cyberos.core.episode import log
 from cyberos.core.files import Files
@@ -610,9 +612,50 @@ def test_a_rebuild_keeps_the_counts_of_uses(filled):
     with sync.sync(root) as index:
         sync.note_uses(index, [path])
     with sync.rebuild(root) as index:
-        assert index.catalog.all_uses() == {path: 1}
+        assert index.catalog.uses(path) == 1
         assert index.catalog.count(READY) == 31
     assert recalled(root) == expected
+
+
+def ruin(root, spares_uses):
+    """Overwrite the catalog's pages: all but the first and that of the counts of uses, or that one alone."""
+    file = root / NAME
+    with closing(sqlite3.connect(file)) as catalog:
+        size = catalog.execute("PRAGMA page_size").fetchone()[0]
+        page = catalog.execute("SELECT rootpage FROM sqlite_master WHERE name = 'uses'").fetchone()[0]
+    pages = range(2, file.stat().st_size // size + 1)
+    blob = bytearray(file.read_bytes())
+    for number in pages:
+        if (number != page) == spares_uses:
+            blob[(number - 1) * size : number * size] = b"\xa5" * size
+    file.write_bytes(blob)
+
+
+@pytest.mark.parametrize("spares_uses", [True, False])
+@pytest.mark.parametrize("way", ["discard", "rebuild", "recall", "fix"])
+def test_a_damaged_catalog_is_made_again_with_the_counts_of_uses_if_they_can_be_read(
+    filled, way, spares_uses, monkeypatch
+):
+    root, expected = filled
+    path, other = (pair[0] for pair in expected[:2])
+    with sync.sync(root) as index:
+        sync.note_uses(index, [path, other])
+        sync.note_uses(index, [path])
+    ruin(root, spares_uses)
+    if way == "discard":
+        sync.discard(root)
+    elif way == "rebuild":
+        sync.rebuild(root).catalog.close()
+    elif way == "fix":
+        monkeypatch.chdir(root)
+        assert main(["doctor", "--fix"]) == 0
+    assert recalled(root) == expected
+    if way == "recall" and not spares_uses:
+        assert sync.damage(root)  # nobody notices until the counts are asked for
+        return
+    assert sync.damage(root) is None
+    with sync.sync(root) as index:
+        assert (index.catalog.uses(path), index.catalog.uses(other)) == ((2, 1) if spares_uses else (0, 0))
 
 
 # --- others at work -------------------------------------------------------------------------------------------------
