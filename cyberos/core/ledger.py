@@ -134,11 +134,13 @@ class Ledger:
         """What the ledger says of each path that was ever put."""
         made = {}
         for path, events in self.events.items():
-            if any(row["kind"] in PUTS for row in events):
+            if events[0]["kind"] in PUTS or any(row["kind"] in PUTS for row in events):
                 made[path] = self._memory(path, events)
         return made
 
     def _memory(self, path: str, events: list[Row]) -> Memory:
+        if [row["kind"] for row in events] == _LOGGED:  # nearly every memory is an episode that was logged
+            return Memory(path, events, events[:1], False, False)
         puts = [row for row in events if row["kind"] in PUTS]
         forgets = [row for row in events if row["kind"] == "memory.forgotten"]
         if len(puts) > 1 or (puts and forgets):
@@ -170,6 +172,9 @@ def iter_segments(root: Path | str) -> Iterable[Segment]:
             yield Segment(path, [], [Fault(path, 1, "layout-file-regular", str(reason))], 0, 0)
             continue
         yield segments.read(path, blob)
+
+
+_LOGGED = ["put", "episode.logged"]
 
 
 def _order(row: Row) -> tuple[int, str]:

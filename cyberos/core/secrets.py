@@ -13,7 +13,7 @@ Source: DESIGN section 8; the vendors' formats, compared with gitleaks. Lengths 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core.text import ANSI
@@ -111,11 +111,20 @@ def is_possible(text: str) -> bool:
     """
     if "\x1b" in text or (not text.isascii() and _folds(text)):
         return True
-    line = "".join([part.strip(_MARGIN) for part in text.splitlines()])
-    if any(literal in line for literal in _APART):
-        return True
-    words = " ".join([word for word in line.split() if len(word) >= _SHORTEST])
-    return any(literal in words for literal, _ in _LITERALS)
+    line = text if text.isprintable() else "".join([part.strip(_MARGIN) for part in text.splitlines()])
+    for literal in _APART:
+        if literal in line:
+            return True
+    short, begin = _words()
+    return short.fullmatch(line) is None and any(begin.search(word) for word in line.split() if len(word) >= _SHORTEST)
+
+
+@cache
+def _words() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Make the pattern of a text in which no word is long enough for a credential, and that of how one begins."""
+    short = f"[^ ]{{0,{_SHORTEST - 1}}}+"
+    begins = "|".join(re.escape(literal) for literal, _ in _LITERALS if literal not in _APART)
+    return re.compile(f"(?:{short} )*+{short}"), re.compile(begins)
 
 
 def redact(text: str) -> tuple[str, list[str]]:

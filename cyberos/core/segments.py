@@ -96,10 +96,11 @@ class _Reading:
 
     def take(self, number: int, line: bytes, end: int) -> None:
         has_zeros = b"\0" in line
-        if has_zeros and self.torn_from is None:
-            self.torn_from = number
+        if has_zeros:
+            self.torn_from = number if self.torn_from is None else self.torn_from
+            line = line.rpartition(b"\0")[2]
         try:
-            row = parse_row(line.rpartition(b"\0")[2] if has_zeros else line)
+            row = parse_row(line)
         except RowError as error:
             if self.torn_from is None:
                 self.drop("followed by a line that is no row")
@@ -122,17 +123,17 @@ class _Reading:
             if position != 1:
                 self.fault(number, "ledger-tx", f"row {position} of {length} without those before it")
                 return
-        if self.pending:
-            problem = _discord(self.pending[-1][1], row)
+        before = self.pending[-1][1] if self.pending else self.rows[-1][1] if self.rows else None
+        if before is not None:
+            _share(before, row)
+        if before is not None and self.pending:
+            problem = _discord(before, row)
             if problem is not None:
                 self.drop("its rows do not belong together")
                 self.fault(number, "ledger-tx", problem)
                 return
-        elif self.rows and row["seq"] <= self.rows[-1][1]["seq"]:
-            self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {self.rows[-1][1]['seq']}")
-        before = self.pending[-1] if self.pending else self.rows[-1] if self.rows else None
-        if before is not None:
-            _share(before[1], row)
+        elif before is not None and row["seq"] <= before["seq"]:
+            self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {before['seq']}")
         self.pending.append((number, row))
         if position == length:
             self.rows += self.pending
@@ -164,17 +165,18 @@ class _Reading:
 
 def _share(before: Row, row: Row) -> None:
     """Let two rows that follow each other hold one copy of what they both say: it halves the memory of a ledger."""
-    if row["prev"] == [before["hash"]]:
-        row["prev"] = [before["hash"]]
-    if row["tx"][1] == before["tx"][1]:
-        row["tx"][1] = before["tx"][1]
-    if row["ts"] == before["ts"]:
-        row["ts"] = before["ts"]
-    path = before["payload"].get("path")
-    if path is not None and row["payload"].get("path") == path:
-        row["payload"]["path"] = path
-        if row["payload"].get("logged_at") == row["ts"]:
-            row["payload"]["logged_at"] = row["ts"]
+    parents, tx, ts, payload = row["prev"], row["tx"], before["ts"], row["payload"]
+    if len(parents) == 1 and parents[0] == before["hash"]:
+        parents[0] = before["hash"]
+    if tx[1] == before["tx"][1]:
+        tx[1] = before["tx"][1]
+    if row["ts"] == ts:
+        row["ts"] = ts
+    path = payload.get("path")
+    if path is not None and path == before["payload"].get("path"):
+        payload["path"] = before["payload"]["path"]
+        if payload.get("logged_at") == ts:
+            payload["logged_at"] = ts
 
 
 def _discord(before: Row, row: Row) -> str | None:

@@ -158,6 +158,8 @@ def check_parents(ledger: Ledger, seq_of: Callable[[str], int | None] | None = N
             elif seq != 1:
                 yield _at(ledger, "ledger-seq", row, f"seq is {seq}; the first row's is 1")
             continue
+        if len(parents) == 1 and seqs.get(parents[0]) == seq - 1:
+            continue  # as nearly every row
         known = [seqs[parent] for parent in parents if parent in seqs]
         highest = max(known, default=0)
         if highest >= seq:
