@@ -21,7 +21,7 @@ from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.core.segments import Fault, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from cyberos.core.rows import Row
@@ -154,13 +154,16 @@ class Ledger:
         return self.dag.descends(row["hash"], ancestor["hash"])
 
 
-def scan(root: Path | str) -> Ledger:
-    """Read every segment below `audit/`. A file that cannot be read safely is a fault, not an error."""
-    return Ledger(iter_segments(root))
+def scan(root: Path | str, noted: Callable[[str, bytes], None] | None = None) -> Ledger:
+    """Read every segment below `audit/`. A file that cannot be read safely is a fault, not an error.
+
+    `noted` is told the bytes of each.
+    """
+    return Ledger(iter_segments(root, noted))
 
 
-def iter_segments(root: Path | str) -> Iterable[Segment]:
-    """Read the segments one by one, in the order of their names."""
+def iter_segments(root: Path | str, noted: Callable[[str, bytes], None] | None = None) -> Iterable[Segment]:
+    """Read the segments one by one, in the order of their names; `noted` as for `scan`."""
     files = Files(root)
     for path in segments.iter_paths(str(root)):
         try:
@@ -171,6 +174,8 @@ def iter_segments(root: Path | str) -> Iterable[Segment]:
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
             yield Segment(path, [], [Fault(path, 1, "layout-file-regular", str(reason))], 0, 0)
             continue
+        if noted is not None:
+            noted(path, blob)
         yield segments.read(path, blob)
 
 

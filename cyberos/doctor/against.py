@@ -15,6 +15,7 @@ from cyberos.doctor.findings import Finding, finding
 if TYPE_CHECKING:
     from cyberos.core.ledger import Ledger
     from cyberos.core.repository import Repository
+    from cyberos.doctor.anchors import Verified
     from cyberos.doctor.present import Present
 
 
@@ -25,7 +26,7 @@ class Against(NamedTuple):
     present: Present | None
     anchor: str
     is_full: bool
-    verified: str | None = None
+    verified: Verified | None = None
 
     @classmethod
     def git(cls, root: str, anchor: str, *, is_full: bool) -> Against | None:
@@ -51,6 +52,12 @@ class Against(NamedTuple):
             return None
         verified = anchors.load_verified(self.repository) if is_new else self.verified
         return present.key(self.repository, self.present, self.anchor, verified)
+
+    def compare(self, ids: dict[str, bytes]) -> Against:
+        """Hold the ids of the files that were read against the index, in which git trusts their times."""
+        if self.repository is None or self.present is None:
+            return self
+        return self._replace(present=present.compare(self.repository, self.present, ids))
 
     def check(self, ledger: Ledger) -> list[Finding]:
         """Apply the git rules to a vault whose ledger is this; keep what the next run may ask for."""

@@ -19,7 +19,7 @@ from cyberos.doctor import plain
 from cyberos.doctor.findings import Finding, finding, of_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from cyberos.core.contract import Problem
     from cyberos.core.frontmatter import Parsed

@@ -67,9 +67,11 @@ def examine(
     known = remembered.load(full, before) if before is not None else None
     if known is not None:
         return known
+    examination = Examination(full, chosen, against)
     with uncollected():
-        report = Examination(full, chosen, against).report()
-    if against is not None and before is not None:
+        report = examination.report()
+    # where git took a changed file for unchanged, it would not notice that it is mended either
+    if against is not None and before is not None and examination.against == against:
         again = against.look_again()
         after = again.key(is_new=True)
         if after is not None and again.key() == before:  # nothing moved while we looked
@@ -100,6 +102,7 @@ class Examination:
         self.stage = Stage(root)
         self.team = team.NONE
         self.seen: dict[str, Seen] = {}
+        self.ids: dict[str, bytes] = {}  # by which git knows the bytes that were read
         self.of_file: dict[str, list[Finding]] = {}
         self.rows = 0
 
@@ -146,6 +149,7 @@ class Examination:
             self.of_file[path] = [finding(rule, path, message)]
             return
         self.of_file.pop(path, None)
+        self._note(path, entry.blob)
         digest = sha256(entry.blob).hexdigest()
         found = guarded("the file", path, lambda: self._judge(entry, digest))
         self.seen.setdefault(path, Seen(entry.identity, digest))  # when the check crashed
@@ -153,6 +157,10 @@ class Examination:
             found.append(finding("layout-file-regular", path, "has a second name (a hard link)"))
         if found:
             self.of_file[path] = found
+
+    def _note(self, path: str, blob: bytes) -> None:
+        if self.against is not None and self.against.repository is not None:
+            self.ids[path] = self.against.repository.digest_of(blob)
 
     def _judge(self, entry: Entry, digest: str) -> Iterator[Finding]:
         path = entry.path
@@ -171,7 +179,7 @@ class Examination:
         before: set[Finding] = set()
         for _ in range(_ROUNDS):
             try:
-                read = ledger.scan(self.root)
+                read = ledger.scan(self.root, self._note)
             except (OSError, UnsafePath) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 yield finding("layout-file-regular", layout.AUDIT, f"cannot be read: {reason}")
@@ -189,6 +197,7 @@ class Examination:
 
     def _ask_git(self) -> Iterator[Finding]:
         if self.against is not None and self.read is not None:
+            self.against = self.against.compare(self.ids)
             yield from (one for one in self.against.check(self.read) if self._is_chosen(one.path))
 
     def _hold_together(self, read: Ledger, damaged: Damage, only: set[str] | None) -> list[Finding]:

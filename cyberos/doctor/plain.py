@@ -34,7 +34,8 @@ _OPENING, _CLOSING = "---\n", "\n---\n\n"
 def _form() -> re.Pattern[str]:
     fields = contract.schema()["$defs"]["EpisodeFrontmatter"]["properties"]
     lines = [
-        rf'(?:  "{name}": {_FORMS[fields[name].get("type", "string")]}(?:,\n(?=  )|\n(?=\}})))?+' for name in sorted(fields)
+        rf'(?:  "{name}": {_FORMS[fields[name].get("type", "string")]}(?:,\n(?=  )|\n(?=\}})))?+'
+        for name in sorted(fields)
     ]
     return re.compile(rf"{_OPENING}\{{\n{''.join(lines)}\}}{_CLOSING}")
 
