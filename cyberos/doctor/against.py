@@ -37,7 +37,11 @@ class Against(NamedTuple):
         if found is None:
             return cls(None, None, anchor, is_full)
         verified = None if is_full else anchors.load_verified(found)
-        return cls(found, present.look(found), anchor, is_full, verified)
+        return cls(found, None if is_full else present.look(found), anchor, is_full, verified)
+
+    def looked(self) -> Against:
+        """Ask git what it has not been asked yet: for a full examination, which keeps nothing, nobody waits for it."""
+        return self if self.present is not None else self.look_again()
 
     def look_again(self) -> Against:
         """Ask git anew, for what changed meanwhile."""
