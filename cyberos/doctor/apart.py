@@ -32,13 +32,13 @@ _LARGE = 2 << 20  # bytes of the ledger: some 2,500 episodes
 def is_large(root: str) -> bool:
     """Report whether a second process pays: the ledger's size tells how many files there are."""
     size = 0
-    for path in segments.iter_paths(root):
-        try:
+    try:
+        for path in segments.iter_paths(root):
             size += os.lstat(os.path.join(root, path)).st_size
-        except OSError:
-            continue
-        if size > _LARGE:
-            return True
+            if size > _LARGE:
+                return True
+    except OSError:  # whoever reads it tells
+        pass
     return False
 
 

@@ -228,7 +228,11 @@ def _first_difference(left: str, right: str) -> int:
 
 def _told(values: dict[str, Any]) -> tuple[Any, ...]:
     score = float(values.get("quality_score", 0.5))  # DEC-181: absent is the literal 0.5
-    return values["outcome"], values["duration_ms"], values.get("token_cost"), score
+    told = (values["outcome"], values["duration_ms"], values.get("token_cost"), score)
+    return _TOLD.setdefault(told, told)
+
+
+_TOLD: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # few differ, and each is kept for as many files as say it
 
 
 class Suspect(NamedTuple):

@@ -230,6 +230,7 @@ class Examination:
     def _ask_git(self) -> Iterator[Finding]:
         if self.against is not None and self.read is not None:
             self.against = self.against.looked().compare(self.ids)
+            self.ids.clear()
             yield from (one for one in self.against.check(self.read) if self._is_chosen(one.path))
 
     def _hold_together(self, read: Ledger, damaged: Damage, only: set[str] | None) -> list[Finding]:

@@ -79,26 +79,22 @@ def compare(repository: Repository, present: Present, ids: dict[str, bytes]) -> 
 
     Git goes by a file's size, times and inode; whoever puts the old times back within a second gets past that.
     """
-    begin = os.fsencode(repository.prefix)
-    entries = present.listing.split(b"\0")
-    held = {entry[_TAG:] for entry in entries}
+    cut = len(repository.prefix.encode())
     told = {one.path for one in present.files}.union(path for path, _ in present.hidden)
-    unlike = {
-        begin + os.fsencode(path): path
-        for path, digest in ids.items()
-        if b"%b 0\t%b%b" % (digest.hex().encode(), begin, os.fsencode(path)) not in held and path not in told
-    }
-    if not unlike:
+    blobs = {}
+    for entry in _ENTRY.finditer(present.listing):
+        path, blob = os.fsdecode(entry[2][cut:]), entry[1].decode()
+        digest = ids.get(path)
+        if digest is not None and digest.hex() != blob and path not in told:
+            blobs[path] = blob
+    if not blobs:
         return present
-    found = (_ENTRY.fullmatch(entry) for entry in entries)
-    blobs = {unlike[entry[2]]: entry[1].decode() for entry in found if entry is not None and entry[2] in unlike}
     added = repository.ids_as_added(list(blobs))
     files = [Change("M", path, blobs[path], "", "") for path, made in added.items() if made != blobs[path]]
     return present._replace(files=present.files + files, unfiltered=len(blobs) - len(added))
 
 
-_TAG = len("H 100644 ")
-_ENTRY = re.compile(rb"\S \d+ ([0-9a-f]+) 0\t(.+)", re.DOTALL)
+_ENTRY = re.compile(rb"\S \d+ ([0-9a-f]+) 0\t([^\0]+)\0")
 
 
 def lost(present: Present) -> tuple[list[Lost], list[Lost]]:
@@ -173,7 +169,7 @@ def check(judge: checks_git.Judge, present: Present, *, reference: str | None, i
     if head is not None:
         past = anchors.collect(repository, head, reference=reference, is_full=is_full)
         found += checks_git.check_history(judge, past, judge.blobs.at(f"{head}:"))
-        if checks_git.is_sound(found):
+        if checks_git.is_sound(found) and (not is_full or _is_open(repository)):
             anchors.save_verified(repository, head, past.below)
         in_work, in_index = lost(present)
         for these, standing in ((in_work, walker.reader(repository.root)), (in_index, judge.blobs.at(":0:"))):
@@ -183,6 +179,12 @@ def check(judge: checks_git.Judge, present: Present, *, reference: str | None, i
         message = f"a clean filter stands before {present.unfiltered:,} files: whether they are those of the index"
         found.append(finding("anchor-blind", layout.AUDIT, f"{message} only their times tell", hint=_HINT_FILTER))
     return found + checks_git.check_uncommitted(uncommitted(repository, present), head)
+
+
+def _is_open(repository: Repository) -> bool:
+    """Report whether it is kept that a part of history waits for a full examination."""
+    known = anchors.load_verified(repository)
+    return known is not None and known.below is not None
 
 
 _HINT_FILTER = "take the filter from memories/ and audit/ in .gitattributes: `memories/** -text -filter`"

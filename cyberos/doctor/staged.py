@@ -174,7 +174,7 @@ class _Staged(Examination):
         is_sound = checks_git.is_sound(found)
         if is_sound and (self.past.lost or self.past.apart):
             is_sound = checks_git.is_sound(checks_git.check_history(judge, self.past, self.blobs.at(f"{self.head}:")))
-        if is_sound:
+        if is_sound and not self.is_full:
             anchors.save_verified(self.repository, self.head, self.past.below)
         told = {one.path for one in found}
         found += [one for one in checks_git.check_against(judge, self.lost, self.index) if one.path not in told]
