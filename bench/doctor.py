@@ -1,6 +1,6 @@
 """The doctor on a whole vault, on one in which nothing changed, and on what is staged, beside their floors and git's.
 
-python bench/doctor.py [--large]    # 10,000 episodes, or also 100,000, which are imported first
+python bench/doctor.py [--data FOLDER] [--large]    # 10,000 episodes, or also 100,000, which are imported first
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ for base in ("memories", "audit"):
 _PEAK = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, capture_output=True)\n"
 _PEAK += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
 _STAGED = 10
+_REAL = 10_000  # rows of the real data
 
 
 def lines(rows: Path, rounds: int = 5) -> list[Line]:
@@ -56,7 +57,7 @@ def lines(rows: Path, rounds: int = 5) -> list[Line]:
         Line(f"git fsck --full, {count}", whole["fsck"], read, whole["read"], None, None),
         Line(f"doctor, nothing changed, {count}", same["doctor"], status, same["status"], 2, 1.2),
         Line(f"doctor --staged, {_STAGED} of {count}", staged["doctor"], "git diff-index + python", both, 5, 2),
-        Line(f"doctor's peak memory, MB for ms, {count}", memory, "300 MB", 300, 1, 1),
+        Line(f"doctor's larger process, MB for ms, {count}", memory, "300 MB", 300, 1, 1),
     ]
 
 
@@ -105,11 +106,13 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", action="store_true", help="also 100,000 episodes, which takes minutes")
+    parser.add_argument("--data", default=os.environ.get("CYBEROS_BENCH_DATA"), help="folder with real episodes")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     for count in (10_000, 100_000) if arguments.large else (10_000,):
         with tempfile.TemporaryDirectory() as folder:
-            rows = run.expand(count, Path(folder, "rows.jsonl"))
+            real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data and count == _REAL else None
+            rows = real if real and real.is_file() else run.expand(count, Path(folder, "rows.jsonl"))
             for line in lines(rows, arguments.rounds):
                 print(line, flush=True)
 

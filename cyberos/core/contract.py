@@ -133,8 +133,10 @@ def _fast() -> jsonschema_rs.Draft202012Validator:
 
 def is_valid(frontmatter: dict[str, Any]) -> bool:
     """Report whether the data law accepts a frontmatter (about 2 µs)."""
-    if frontmatter.get("kind") == EPISODE and any(type(frontmatter.get(name)) is float for name in _integer_fields()):
-        return False
+    if frontmatter.get("kind") == EPISODE:
+        for name in _integer_fields():
+            if type(frontmatter.get(name)) is float:
+                return False
     try:
         verdict = _fast().is_valid(frontmatter)
     except ValueError:  # YAML reads what JSON has not, a date or a key that is no text: only the slow one takes it

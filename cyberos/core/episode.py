@@ -125,9 +125,9 @@ def unknown_field(key: str) -> InvalidMemory:
 
 def body_of(values: dict[str, Any]) -> str:
     """Give the searchable document for the values of a valid episode's frontmatter, without building the episode."""
-    document = "\n".join(
-        f"{name.capitalize()}: {values.get(name, '')}" for name in ("task", "approach", "outcome", "notes")
-    )
+    get = values.get
+    document = f"Task: {get('task', '')}\nApproach: {get('approach', '')}\nOutcome: {get('outcome', '')}"
+    document = f"{document}\nNotes: {get('notes', '')}"
     return f"{document}\nLesson: {values['lesson']}" if values.get("lesson") else document
 
 

@@ -30,12 +30,14 @@ EPISODE = "episode"
 EPISODES = "episodes"
 OLD_KINDS = ("decisions", "facts", "people", "projects", "preferences", "drift", "refinements")
 FOLDERS = (*OLD_KINDS, EPISODES)
+_EPISODES_BELOW = f"{MEMORIES}/{EPISODES}/"
 
 MAX_FILE_BYTES = 256 * 1024
 MAX_FRONTMATTER_BYTES = 64 * 1024
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 _MEMORY = re.compile(rf"memories/([a-z]+)/([0-9a-f]{{2}})/([0-9a-f]{{2}})/({_NAME})\.md")
+_SHARD = re.compile(r"[0-9a-f]{2}")
 _EPISODE_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{6,64}")
 _SEGMENT = re.compile(r"audit/\d{4}-(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01])/([0-9a-f]{16})\.jsonl", re.ASCII)
 # names that Windows gives to devices, with any extension
@@ -82,8 +84,13 @@ def path_problem(path: str) -> str | None:
     return None
 
 
+def is_shard(name: str) -> bool:
+    """Report whether a folder is called as those below a kind's."""
+    return _SHARD.fullmatch(name) is not None
+
+
 def is_episode_path(path: str) -> bool:
-    return path.startswith(f"{MEMORIES}/{EPISODES}/")
+    return path.startswith(_EPISODES_BELOW)
 
 
 def episode_stem(task: str) -> str:

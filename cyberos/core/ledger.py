@@ -21,7 +21,7 @@ from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.core.segments import Fault, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from cyberos.core.rows import Row
@@ -134,11 +134,13 @@ class Ledger:
         """What the ledger says of each path that was ever put."""
         made = {}
         for path, events in self.events.items():
-            if any(row["kind"] in PUTS for row in events):
+            if events[0]["kind"] in PUTS or any(row["kind"] in PUTS for row in events):
                 made[path] = self._memory(path, events)
         return made
 
     def _memory(self, path: str, events: list[Row]) -> Memory:
+        if [row["kind"] for row in events] == _LOGGED:  # nearly every memory is an episode that was logged
+            return Memory(path, events, events[:1], False, False)
         puts = [row for row in events if row["kind"] in PUTS]
         forgets = [row for row in events if row["kind"] == "memory.forgotten"]
         if len(puts) > 1 or (puts and forgets):
@@ -157,13 +159,16 @@ class Ledger:
         return self.dag.descends(row["hash"], ancestor["hash"])
 
 
-def scan(root: Path | str) -> Ledger:
-    """Read every segment below `audit/`. A file that cannot be read safely is a fault, not an error."""
-    return Ledger(iter_segments(root))
+def scan(root: Path | str, noted: Callable[[str, bytes], None] | None = None) -> Ledger:
+    """Read every segment below `audit/`. A file that cannot be read safely is a fault, not an error.
+
+    `noted` is told the bytes of each.
+    """
+    return Ledger(iter_segments(root, noted))
 
 
-def iter_segments(root: Path | str) -> Iterable[Segment]:
-    """Read the segments one by one, in the order of their names."""
+def iter_segments(root: Path | str, noted: Callable[[str, bytes], None] | None = None) -> Iterable[Segment]:
+    """Read the segments one by one, in the order of their names; `noted` as for `scan`."""
     files = Files(root)
     for path in segments.iter_paths(str(root)):
         try:
@@ -174,7 +179,12 @@ def iter_segments(root: Path | str) -> Iterable[Segment]:
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
             yield Segment(path, [], [Fault(path, 1, "layout-file-regular", str(reason))], 0, 0)
             continue
+        if noted is not None:
+            noted(path, blob)
         yield segments.read(path, blob)
+
+
+_LOGGED = ["put", "episode.logged"]
 
 
 def _order(row: Row) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import cached_property
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -24,7 +25,6 @@ _PATHS = ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")  # given relative to the fol
 _DROPPED = ("GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_PAGER")
 # a hook's own words on these, which hold in the folder where it began; git finds them again from the top
 _FOUND_BY_LOOKING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
-_SHA1_DIGITS = 40
 GITLINK, LINK = "160000", "120000"
 
 
@@ -58,6 +58,7 @@ class Repository:
         # by the environment, since `-c` would end a driver's name at its first `=`
         named = self.run("config", "--name-only", "-z", "--get-regexp", r"^filter\.") or b""
         drivers = sorted({name.rpartition(".")[0] for name in _texts(named)})
+        self.filters = frozenset(driver.removeprefix("filter.") for driver in drivers)
         begun = self._environment.get("GIT_CONFIG_COUNT", "")
         count = int(begun) if begun.isdigit() else 0
         found: dict[str, str] = {}
@@ -118,10 +119,33 @@ class Repository:
                 if path.startswith(begin):
                     yield Change(status[0], path[len(begin) :], old, new, mode)
 
-    def id_of(self, blob: bytes, like: str) -> str:
-        """Give the id that git gives to these bytes, in the hash that the id `like` is of."""
-        made = sha1 if len(like) == _SHA1_DIGITS else sha256
-        return made(b"blob %d\0" % len(blob) + blob, usedforsecurity=False).hexdigest()
+    @cached_property
+    def object_format(self) -> str | None:
+        """The hash that ids are of, `sha1` or `sha256`; None when git does not answer."""
+        found = self.run("rev-parse", "--show-object-format")
+        # a git too old to know the question gives it back; it knows SHA-1 alone
+        return None if found is None else "sha256" if found.strip() == b"sha256" else "sha1"
+
+    def digest_of(self, blob: bytes) -> bytes:
+        """Give the id that git gives to these bytes where nothing converts them, as bytes."""
+        made = sha256 if self.object_format == "sha256" else sha1
+        digest = made(b"blob %d\0" % len(blob), usedforsecurity=False)
+        digest.update(blob)
+        return digest.digest()
+
+    def ids_as_added(self, paths: Sequence[str]) -> dict[str, str]:
+        """Give the ids that `git add` would make for files, conversions of line ends and encodings included.
+
+        A file that a clean filter stands before, which is not run here, is left out.
+        """
+        asked = os.fsencode("\0".join([*self.below(paths), ""]))
+        told = _texts(self.run("check-attr", "-z", "--stdin", "filter", stdin=asked) or b"")
+        filtered = {path for path, value in zip(told[::3], told[2::3], strict=True) if value in self.filters}
+        rest = [path for path, name in zip(paths, self.below(paths), strict=True) if name not in filtered]
+        names = os.fsencode("".join(f"{name}\n" for name in self.below(rest)))
+        made = self.run("hash-object", "--stdin-paths", stdin=names) or b""
+        ids = made.decode().split()
+        return dict(zip(rest, ids, strict=True)) if len(ids) == len(rest) else dict.fromkeys(rest, "")
 
 
 _RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
@@ -189,7 +213,7 @@ def open_at(root: str | os.PathLike[str]) -> Repository | None:
             return Repository(named, os.fspath(root)) if named else None
         folder = parent
     made = Repository(folder, os.fspath(root), _FOUND_BY_LOOKING)
-    return made if made.run("rev-parse", "--git-dir") is not None else None
+    return made if made.object_format is not None else None
 
 
 def _has_git(folder: str) -> bool:

@@ -31,7 +31,8 @@ _BASE = frozenset({"actor", "hash", "kind", "payload", "prev", "seq", "ts", "tx"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _VAULT = re.compile(r"[0-9a-f]{16}")
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,31}(?:\.[a-z][a-z0-9_]{0,31}){0,3}")
-_TS = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII)
+TS = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z"
+_TS = re.compile(TS, re.ASCII)
 ACTOR = re.compile(r"[a-z0-9._@-]{1,64}")
 
 # what each kind's payload holds, exactly: name -> types; None where null is allowed
@@ -104,14 +105,14 @@ _DIGITS = r"(0|[1-9][0-9]{0,14})"
 _PATH = r"([A-Za-z0-9_./-]{1,200})"
 _BEGIN = r'\{"actor":"([a-z0-9._@-]{1,64})","kind":"'
 _END = (
-    r'\},"prev":\["([0-9a-f]{64})"\],"seq":([1-9][0-9]{0,14}),"ts":"(' + _TS.pattern + r')",'
+    r'\},"prev":\["([0-9a-f]{64})"\],"seq":([1-9][0-9]{0,14}),"ts":"(' + TS + r')",'
     r'"tx":\[([1-9][0-9]{0,14}),([1-9][0-9]{0,14})\],"v":1,"vault":"([0-9a-f]{16})","hash":"([0-9a-f]{64})"\}'
 )
 _PUT = (
     rf'put","payload":\{{"memory_kind":"([a-z]{{1,32}})","path":"{_PATH}","sha256":"([0-9a-f]{{64}})","size":{_DIGITS}'
 )
 _LOGGED = (
-    rf'episode\.logged","payload":\{{"duration_ms":{_DIGITS},"logged_at":"({_TS.pattern})","outcome":"([a-z]{{1,32}})",'
+    rf'episode\.logged","payload":\{{"duration_ms":{_DIGITS},"logged_at":"({TS})","outcome":"([a-z]{{1,32}})",'
     rf'"path":"{_PATH}","quality_score":([0-9]{{1,3}}\.[0-9]{{1,17}}),"token_cost":(?:null|{_DIGITS})'
 )
 
@@ -124,56 +125,67 @@ def _plain_forms() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 # The attributes of one class's objects share their keys, which takes two thirds of what as many dicts would: `vars` of
 # these are the plain dicts that every row is made of.
-class _Row:
-    def __init__(self, actor: str, kind: str, payload: Row, prev: str, tail: tuple[str, ...]) -> None:
-        seq, ts, first, last, vault, name = tail
-        self.actor = intern(actor)
+class Plain:
+    """A row of version 1 with one parent."""
+
+    def __init__(  # noqa: PLR0917 - in the order of the line
+        self, actor: str, kind: str, payload: Row, parent: str, seq: int, ts: str, tx: list[int], vault: str, name: str
+    ) -> None:
+        self.actor = actor
         self.kind = kind
         self.payload = payload
-        self.prev = [prev]
-        self.seq = int(seq)
+        self.prev = [parent]
+        self.seq = seq
         self.ts = ts
-        self.tx = [int(first), int(last)]
+        self.tx = tx
         self.v = 1
-        self.vault = intern(vault)
+        self.vault = vault
         self.hash = name
 
 
-class _Put:
-    def __init__(self, memory_kind: str, path: str, digest: str, size: str) -> None:
-        self.memory_kind = intern(memory_kind)
+class Put:
+    """A put row's payload."""
+
+    def __init__(self, memory_kind: str, path: str, digest: str, size: int) -> None:
+        self.memory_kind = memory_kind
         self.path = path
         self.sha256 = digest
-        self.size = int(size)
+        self.size = size
 
 
-class _Logged:
-    def __init__(self, texts: tuple[str, ...], score: float, cost: str | None) -> None:
-        took, at, outcome, path = texts
-        self.duration_ms = int(took)
+class Logged:
+    """An episode.logged row's payload."""
+
+    def __init__(  # noqa: PLR0917 - half of them texts, and no name said twice
+        self, path: str, outcome: str, duration_ms: int, cost: int | None, score: float, at: str
+    ) -> None:
+        self.duration_ms = duration_ms
         self.logged_at = at
-        self.outcome = intern(outcome)
+        self.outcome = outcome
         self.path = path
         self.quality_score = score
-        self.token_cost = None if cost is None else int(cost)
+        self.token_cost = cost
 
 
 def _plain(line: bytes) -> Row | None:
     text = line.decode("latin-1")
     put, logged = _plain_forms()
     if found := put.fullmatch(text):
-        actor, memory_kind, path, digest, size, prev, *tail = found.groups()
-        kind, payload = "put", vars(_Put(memory_kind, path, digest, size))
+        actor, memory_kind, path, digest, size, *tail = found.groups()
+        kind, payload = "put", vars(Put(intern(memory_kind), path, digest, int(size)))
     elif found := logged.fullmatch(text):
-        actor, took, at, outcome, path, score, cost, prev, *tail = found.groups()
+        actor, took, at, outcome, path, score, cost, *tail = found.groups()
         value = float(score)
         if canonical.format_float(value) != score:
             return None
-        kind, payload = "episode.logged", vars(_Logged((took, at, outcome, path), value, cost))
+        payload = vars(Logged(path, intern(outcome), int(took), None if cost is None else int(cost), value, at))
+        kind = "episode.logged"
     else:
         return None
-    row = vars(_Row(actor, kind, payload, prev, tuple(tail)))
-    return row if row["tx"][0] <= row["tx"][1] else None
+    parent, seq, ts, first, last, vault, name = tail
+    tx = [int(first), int(last)]
+    row = Plain(intern(actor), kind, payload, parent, int(seq), ts, tx, intern(vault), name)
+    return vars(row) if tx[0] <= tx[1] else None
 
 
 def is_known(row: Row) -> bool:

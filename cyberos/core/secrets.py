@@ -13,7 +13,7 @@ Source: DESIGN section 8; the vendors' formats, compared with gitleaks. Lengths 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core.text import ANSI
@@ -87,6 +87,7 @@ _SHORTEST = 20
 _ALONE = r"(?:^|[^A-Za-z0-9]|\\[abfnrtv]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,12}m)\0(?![A-Za-z0-9])"
 _FILLER = r"(?i)[x*0]{8}|example|placeholder|redacted|changeme|your[-_]"
 _PLAIN_WORDS = r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_](?:[A-Z]?[a-z]+|[A-Z]+))*+"
+_ODD = re.compile("[^ -~]")
 _MARGIN = " \t\\\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 # default-ignorable though Unicode counts them as letters and marks; all of planes 14 to 16 is besides
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -111,11 +112,24 @@ def is_possible(text: str) -> bool:
     """
     if "\x1b" in text or (not text.isascii() and _folds(text)):
         return True
-    line = "".join([part.strip(_MARGIN) for part in text.splitlines()])
-    if any(literal in line for literal in _APART):
-        return True
-    words = " ".join([word for word in line.split() if len(word) >= _SHORTEST])
-    return any(literal in words for literal, _ in _LITERALS)
+    line = text if text.isprintable() else "".join([part.strip(_MARGIN) for part in text.splitlines()])
+    for literal in _APART:
+        if literal in line:
+            return True
+    short, begin = _words()
+    return short.fullmatch(line) is None and any(begin.search(word) for word in line.split() if len(word) >= _SHORTEST)
+
+
+@cache
+def _words() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Make the pattern of a text in which no word is long enough for a credential, and that of how one begins."""
+    short = f"[^ ]{{0,{_SHORTEST - 1}}}+"
+    rests: dict[str, list[str]] = {}
+    for literal, _ in _LITERALS:
+        if literal not in _APART:
+            rests.setdefault(literal[0], []).append(re.escape(literal[1:]))
+    begins = [f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items()]
+    return re.compile(f"(?:{short} )*+{short}"), re.compile("|".join(begins))
 
 
 def redact(text: str) -> tuple[str, list[str]]:
@@ -161,8 +175,8 @@ def _pattern(rank: int) -> re.Pattern[str]:
 
 def _folds(text: str) -> dict[str, str]:
     """Map each character of `text` that recall would not show as it is to what it would show instead."""
-    found = set(text).difference(_MARGIN)
-    return {char: fold for char in found if not " " <= char <= "~" and (fold := _fold(char)) != char}
+    found = set(_ODD.findall(text)).difference(_MARGIN)
+    return {char: fold for char in found if (fold := _fold(char)) != char}
 
 
 @lru_cache(maxsize=4096)

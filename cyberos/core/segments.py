@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from cyberos.core import pairs
 from cyberos.core.layout import AUDIT, is_segment_path, segment_path
 from cyberos.core.rows import Row, RowError, parse_row
 
@@ -69,12 +70,15 @@ def read(path: str, blob: bytes) -> Segment:
         message = "no segment: not audit/<yyyy-mm>/<dd>/<16 hex digits>.jsonl"
         return Segment(path, [], [Fault(path, 1, "ledger-segment-name", message)], 0, len(blob))
     reading = _Reading(path)
-    *lines, rest = blob.split(b"\n")
-    offset = 0
-    for number, line in enumerate(lines, 1):
-        offset += len(line) + 1
-        reading.take(number, line, offset)
-    reading.finish(len(lines) + 1, rest)
+    number, offset, text = 1, 0, blob.decode("latin-1")
+    while offset < len(blob):
+        number, offset = reading.take_pairs(number, offset, blob, text)
+        end = blob.find(b"\n", offset)
+        if end < 0:
+            break
+        reading.take(number, blob[offset:end], end + 1)
+        number, offset = number + 1, end + 1
+    reading.finish(number, blob[offset:])
     if reading.rows:
         reading.check_name()
     return Segment(path, reading.rows, reading.faults, reading.whole, len(blob))
@@ -94,12 +98,42 @@ class _Reading:
     def fault(self, line: int, rule: str, message: str, *, is_torn: bool = False) -> None:
         self.faults.append(Fault(self.path, line, rule, message, is_torn))
 
+    @property
+    def last(self) -> Row | None:
+        """The row after which the next one stands."""
+        return self.pending[-1][1] if self.pending else self.rows[-1][1] if self.rows else None
+
+    def take_pairs(self, number: int, offset: int, blob: bytes, text: str) -> tuple[int, int]:
+        """Take the rows of logged episodes as far as one stands behind the other with nothing wrong about them.
+
+        `text` is the bytes read as Latin-1. Gives the line and the offset of what comes then.
+        """
+        before = self.last
+        if before is None or self.torn_from is not None:  # what a first row may be is for `take` to say
+            return number, offset
+        form = pairs.pattern()
+        while (found := form.match(text, offset)) and (pair := pairs.read(found, blob)):
+            put, length = pair.put, pair.put["tx"][1]
+            if put["tx"][0] != len(self.pending) + 1 or length <= put["tx"][0]:
+                break
+            _share(before, put)
+            if _discord(before, put) is not None if self.pending else put["seq"] <= before["seq"]:
+                break
+            self.pending += ((number, put), (number + 1, pair.logged))
+            number, offset, before = number + 2, pair.end, pair.logged
+            if length == put["tx"][0] + 1:
+                self.rows += self.pending
+                self.pending = []
+                self.whole = offset
+        return number, offset
+
     def take(self, number: int, line: bytes, end: int) -> None:
         has_zeros = b"\0" in line
-        if has_zeros and self.torn_from is None:
-            self.torn_from = number
+        if has_zeros:
+            self.torn_from = number if self.torn_from is None else self.torn_from
+            line = line.rpartition(b"\0")[2]
         try:
-            row = parse_row(line.rpartition(b"\0")[2] if has_zeros else line)
+            row = parse_row(line)
         except RowError as error:
             if self.torn_from is None:
                 self.drop("followed by a line that is no row")
@@ -122,17 +156,17 @@ class _Reading:
             if position != 1:
                 self.fault(number, "ledger-tx", f"row {position} of {length} without those before it")
                 return
-        if self.pending:
-            problem = _discord(self.pending[-1][1], row)
+        before = self.last
+        if before is not None:
+            _share(before, row)
+        if before is not None and self.pending:
+            problem = _discord(before, row)
             if problem is not None:
                 self.drop("its rows do not belong together")
                 self.fault(number, "ledger-tx", problem)
                 return
-        elif self.rows and row["seq"] <= self.rows[-1][1]["seq"]:
-            self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {self.rows[-1][1]['seq']}")
-        before = self.pending[-1] if self.pending else self.rows[-1] if self.rows else None
-        if before is not None:
-            _share(before[1], row)
+        elif before is not None and row["seq"] <= before["seq"]:
+            self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {before['seq']}")
         self.pending.append((number, row))
         if position == length:
             self.rows += self.pending
@@ -164,17 +198,18 @@ class _Reading:
 
 def _share(before: Row, row: Row) -> None:
     """Let two rows that follow each other hold one copy of what they both say: it halves the memory of a ledger."""
-    if row["prev"] == [before["hash"]]:
-        row["prev"] = [before["hash"]]
-    if row["tx"][1] == before["tx"][1]:
-        row["tx"][1] = before["tx"][1]
-    if row["ts"] == before["ts"]:
-        row["ts"] = before["ts"]
-    path = before["payload"].get("path")
-    if path is not None and row["payload"].get("path") == path:
-        row["payload"]["path"] = path
-        if row["payload"].get("logged_at") == row["ts"]:
-            row["payload"]["logged_at"] = row["ts"]
+    parents, tx, ts, payload = row["prev"], row["tx"], before["ts"], row["payload"]
+    if len(parents) == 1 and parents[0] == before["hash"]:
+        parents[0] = before["hash"]
+    if tx[1] == before["tx"][1]:
+        tx[1] = before["tx"][1]
+    if row["ts"] == ts:
+        row["ts"] = ts
+    path = payload.get("path")
+    if path is not None and path == before["payload"].get("path"):
+        payload["path"] = before["payload"]["path"]
+        if payload.get("logged_at") == ts:
+            payload["logged_at"] = ts
 
 
 def _discord(before: Row, row: Row) -> str | None:

@@ -15,6 +15,7 @@ from cyberos.doctor.findings import Finding, finding
 if TYPE_CHECKING:
     from cyberos.core.ledger import Ledger
     from cyberos.core.repository import Repository
+    from cyberos.doctor.anchors import Verified
     from cyberos.doctor.present import Present
 
 
@@ -25,7 +26,7 @@ class Against(NamedTuple):
     present: Present | None
     anchor: str
     is_full: bool
-    verified: str | None = None
+    verified: Verified | None = None
 
     @classmethod
     def git(cls, root: str, anchor: str, *, is_full: bool) -> Against | None:
@@ -36,7 +37,11 @@ class Against(NamedTuple):
         if found is None:
             return cls(None, None, anchor, is_full)
         verified = None if is_full else anchors.load_verified(found)
-        return cls(found, present.look(found), anchor, is_full, verified)
+        return cls(found, None if is_full else present.look(found), anchor, is_full, verified)
+
+    def looked(self) -> Against:
+        """Ask git what it has not been asked yet: for a full examination, which keeps nothing, nobody waits for it."""
+        return self if self.present is not None else self.look_again()
 
     def look_again(self) -> Against:
         """Ask git anew, for what changed meanwhile."""
@@ -51,6 +56,12 @@ class Against(NamedTuple):
             return None
         verified = anchors.load_verified(self.repository) if is_new else self.verified
         return present.key(self.repository, self.present, self.anchor, verified)
+
+    def compare(self, ids: dict[str, bytes]) -> Against:
+        """Hold the ids of the files that were read against the index, in which git trusts their times."""
+        if self.repository is None or self.present is None:
+            return self
+        return self._replace(present=present.compare(self.repository, self.present, ids))
 
     def check(self, ledger: Ledger) -> list[Finding]:
         """Apply the git rules to a vault whose ledger is this; keep what the next run may ask for."""

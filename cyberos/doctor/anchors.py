@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ADD_ONLY = (layout.AUDIT, f"{layout.MEMORIES}/{layout.EPISODES}")
 WITHOUT_FULL = 100  # commits looked at below HEAD
 VERIFIED = f"{layout.PRIVATE}/verified"
-_VERSION = 1
+_VERSION = 2
 
 
 class Lost(NamedTuple):
@@ -50,19 +50,31 @@ class Past(NamedTuple):
     """What must still be there, what other lines of history say of the same paths, and where git could not look.
 
     `lost` is to be held against HEAD strictly. `apart` comes from commits that HEAD does not build on: a path that
-    only they have says nothing, one that both have must agree.
+    only they have says nothing, one that both have must agree. `below` is the newest commit that nobody has looked at
+    in this clone yet, None when all were.
     """
 
     lost: list[Lost]
     apart: list[Lost]
     blind: list[Blind]
+    below: str | None = None
+
+
+class Verified(NamedTuple):
+    """The last commit that this clone found sound, and the newest below it that it has not looked at."""
+
+    commit: str
+    below: str | None
 
 
 def collect(repository: Repository, head: str, *, reference: str | None, is_full: bool) -> Past:
     """Ask git what HEAD's history, and in CI the target branch, has had; `reference` is compared strictly too."""
     past = Past([], [], [])
-    verified = None if is_full else load_verified(repository)
-    _walk(repository, head, verified, past, is_full=is_full)
+    known = load_verified(repository)
+    verified = known.commit if known else None
+    below = _walk(repository, head, None if is_full else verified, past, is_full=is_full)
+    if not is_full:
+        past = past._replace(below=below or (known.below if known else None))
     if reference is not None:
         past.lost.extend(_between(repository, reference, head, f"since {reference}"))
     others = {verified: "which this clone had verified", repository.commit("@{upstream}"): "of the upstream branch"}
@@ -78,25 +90,28 @@ def collect(repository: Repository, head: str, *, reference: str | None, is_full
     return past
 
 
-def _walk(repository: Repository, head: str, verified: str | None, past: Past, *, is_full: bool) -> None:
-    """Hold each commit against every one of its parents."""
-    limit = [] if is_full else [f"--max-count={WITHOUT_FULL}"]
+def _walk(repository: Repository, head: str, verified: str | None, past: Past, *, is_full: bool) -> str | None:
+    """Hold each commit against every one of its parents; name the first that is one too many to look at."""
+    limit = [] if is_full else [f"--max-count={WITHOUT_FULL + 1}"]
     stop = [f"^{verified}"] if verified else []
     listed = repository.run("rev-list", *limit, head, *stop, "--")
     if listed is None:
         past.blind.append(Blind("history below HEAD cannot be read"))
-        return
-    cut_off = shallow(repository)
-    if not cut_off.isdisjoint(listed.decode().split()):
+        return None
+    commits = listed.decode().split()
+    below = commits.pop() if not is_full and len(commits) > WITHOUT_FULL else None
+    if not shallow(repository).isdisjoint(commits):
         past.blind.append(Blind("this clone is shallow: what came before its oldest commit cannot be compared"))
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
     output = repository.run(
-        "diff-tree", "--stdin", "-r", "-m", *RAW, "--diff-filter=DMT", "--", *repository.below(ADD_ONLY), stdin=listed
+        "diff-tree", "--stdin", "-r", "-m", *RAW, "--diff-filter=DMT", "--", *repository.below(ADD_ONLY), stdin=asked
     )
     if output is None:
         past.blind.append(Blind("a commit below HEAD has a parent that is not in this clone"))
-        return
+        return below
     for commit, change in _by_commit(repository, output):
         past.lost.append(Lost(change.path, change.old, f"since commit {commit[:10]}", commit))
+    return below
 
 
 RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
@@ -155,20 +170,21 @@ def shallow(repository: Repository) -> set[str]:
         return set()
 
 
-def load_verified(repository: Repository) -> str | None:
+def load_verified(repository: Repository) -> Verified | None:
     """Give the last commit that this clone found sound, if it is still there."""
     try:
         found = json.loads(Files(repository.root).read(VERIFIED))
-        if found["v"] != _VERSION or not isinstance(found["commit"], str):
+        commit, below = found["commit"], found["below"]
+        if found["v"] != _VERSION or not isinstance(commit, str) or not isinstance(below, str | None):
             return None
     except (OSError, UnsafePath, ValueError, TypeError, KeyError):
         return None
-    commit = found["commit"]
-    return commit if commit.isalnum() and repository.commit(commit) == commit else None
+    return Verified(commit, below) if commit.isalnum() and repository.commit(commit) == commit else None
 
 
-def save_verified(repository: Repository, commit: str) -> None:
+def save_verified(repository: Repository, commit: str, below: str | None) -> None:
     """Remember that this commit is sound; a failure only costs the next run its time."""
     from cyberos.doctor import keeping
 
-    keeping.save(repository.root, VERIFIED, json.dumps({"v": _VERSION, "commit": commit}).encode() + b"\n")
+    found = {"v": _VERSION, "commit": commit, "below": below}
+    keeping.save(repository.root, VERIFIED, json.dumps(found).encode() + b"\n")

@@ -8,19 +8,18 @@ Source: DESIGN sections 2 and 5.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import contract, frontmatter, layout, secrets, text
-from cyberos.core.canonical import MAX_INTEGER
 from cyberos.core.episode import body_of, unknown_field
 from cyberos.core.errors import InvalidMemory
+from cyberos.doctor import plain
 from cyberos.doctor.findings import Finding, finding, of_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from cyberos.core.contract import Problem
     from cyberos.core.frontmatter import Parsed
@@ -44,7 +43,7 @@ class Judged(NamedTuple):
     """What a file's bytes say.
 
     `told` is (outcome, duration_ms, token_cost, quality_score) as the episode.logged row must repeat it; None for what
-    is no sound episode. `parsed` is there when the frontmatter could be read.
+    is no sound episode. `parsed` is there when the frontmatter could be read; where it says all, `content` is empty.
     """
 
     findings: list[Finding]
@@ -55,9 +54,9 @@ class Judged(NamedTuple):
 
 def judge(path: str, blob: bytes) -> Judged:
     """Apply every rule that needs nothing but the file's path and bytes."""
-    sound = _quickly(path, blob)
+    sound = plain.read(path, blob)
     if sound is not None:
-        return sound
+        return Judged([], "", sound, _told(sound.frontmatter))
     try:
         content = text.decode(blob)
     except InvalidMemory as error:
@@ -73,30 +72,6 @@ def judge(path: str, blob: bytes) -> Judged:
     if marks and not _is_quoting(parsed, content):
         return Judged([_conflict(path, marks)], content, parsed)
     return _explain(path, parsed, content)
-
-
-def _quickly(path: str, blob: bytes) -> Judged | None:
-    """Judge an episode with nothing wrong at all, which is what nearly every file is; None for what needs a look.
-
-    That writing its values gives the same bytes shows that no key stands twice and that no value is NaN; with no
-    escape in it that spells such a character, it also shows that the text holds none that it may not hold.
-    """
-    try:
-        content = blob.decode()
-        end = content.index("\n}\n---\n\n", 4) + 2
-        block = content[4:end]
-        if len(block) > _PLAIN_BLOCK or not layout.is_episode_path(path):
-            return None
-        values = json.loads(block)
-        if any(type(value) is int and abs(value) > MAX_INTEGER for value in values.values()):
-            return None
-        parsed = frontmatter.Parsed(values, content[end + 5 :], True, block)
-        return Judged([], content, parsed, _told(values)) if _is_sound(path, parsed, content) else None
-    except (ValueError, RecursionError, AttributeError, TypeError, InvalidMemory):
-        return None
-
-
-_PLAIN_BLOCK = layout.MAX_FRONTMATTER_BYTES // 4
 
 
 def _is_sound(path: str, parsed: Parsed, content: str) -> bool:
@@ -253,7 +228,11 @@ def _first_difference(left: str, right: str) -> int:
 
 def _told(values: dict[str, Any]) -> tuple[Any, ...]:
     score = float(values.get("quality_score", 0.5))  # DEC-181: absent is the literal 0.5
-    return values["outcome"], values["duration_ms"], values.get("token_cost"), score
+    told = (values["outcome"], values["duration_ms"], values.get("token_cost"), score)
+    return _TOLD.setdefault(told, told)
+
+
+_TOLD: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # few differ, and each is kept for as many files as say it
 
 
 class Suspect(NamedTuple):
@@ -271,17 +250,18 @@ def suspect(path: str, judged: Judged) -> Suspect | None:
     if judged.told is None or judged.parsed is None or any(one.severity == "error" for one in judged.findings):
         found = secrets.scan(f"{judged.content}\n{path}")
         return Suspect({"body": judged.content, "path": path}, None) if found else None
-    # the body repeats the longest values as they are; in the frontmatter a credential may be broken by a spelled-out \n
     values = judged.parsed.frontmatter
-    rest = [text for key, value in values.items() if key not in _IN_BODY for text in _texts(value)]
-    text = "\n".join((judged.parsed.body, *rest))
-    if secrets.is_possible(text) and secrets.scan(text):
-        return Suspect({pointer[1:]: text for pointer, text in strings(values)}, judged.parsed)
-    return None
+    if not secrets.is_possible(" ".join(_texts(values))):
+        return None
+    texts = {pointer[1:]: text for pointer, text in strings(values)}
+    return Suspect(texts, judged.parsed) if any(map(secrets.scan, texts.values())) else None
 
 
-def _texts(value: Any) -> Iterable[str]:
-    return (value,) if isinstance(value, str) else value if isinstance(value, list) else ()
-
-
-_IN_BODY = frozenset({"kind", "task", "approach", "outcome", "notes", "lesson"})
+def _texts(values: dict[str, Any]) -> list[str]:
+    found = []
+    for value in values.values():
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, list):
+            found += value
+    return found

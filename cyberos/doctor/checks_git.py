@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CHECKS = ("ledger-append-only", "episode-immutable", "anchor-blind", "vault-uncommitted")
 _HINT = "bring it back with `git checkout {commit} -- {path}`, then commit it"
+_HINT_BELOW = "look at all of it, once: `cyberos doctor --full`"
 _SHOWN = 10  # digits of a commit's id
 
 
@@ -152,7 +153,16 @@ def check_history(judge: Judge, past: Past, standing: Standing) -> list[Finding]
     told = {one.path for one in found}
     found += [one for one in judge.agree(past.apart, standing) if one.path not in told]
     blind = dict.fromkeys((*past.blind, *judge.blind))
-    return found + [finding("anchor-blind", layout.AUDIT, one.message, hint=one.hint) for one in blind]
+    found += [finding("anchor-blind", layout.AUDIT, one.message, hint=one.hint) for one in blind]
+    if past.below is not None:
+        message = f"commit {past.below[:_SHOWN]} and what came before it were not looked at in this clone yet"
+        found.append(finding("anchor-blind", layout.AUDIT, message, severity="info", hint=_HINT_BELOW))
+    return found
+
+
+def is_sound(found: Iterable[Finding]) -> bool:
+    """Report whether nothing speaks against taking a commit for sound: what stands below it is told apart."""
+    return all(one.severity == "info" for one in found)
 
 
 def check_against(judge: Judge, lost: Iterable[Lost], standing: Standing) -> list[Finding]:

@@ -12,6 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from cyberos.core import segments
 from cyberos.core.layout import AUDIT
 from cyberos.core.rows import is_known
 from cyberos.core.text import conflict_line
@@ -158,6 +159,8 @@ def check_parents(ledger: Ledger, seq_of: Callable[[str], int | None] | None = N
             elif seq != 1:
                 yield _at(ledger, "ledger-seq", row, f"seq is {seq}; the first row's is 1")
             continue
+        if len(parents) == 1 and seqs.get(parents[0]) == seq - 1:
+            continue  # as nearly every row
         known = [seqs[parent] for parent in parents if parent in seqs]
         highest = max(known, default=0)
         if highest >= seq:
@@ -197,3 +200,15 @@ def check_unknown(ledger: Ledger) -> Iterator[Finding]:
 def _at(ledger: Ledger, rule: str, row: Row, message: str) -> Finding:
     place = ledger.places[row["hash"]]
     return finding(rule, place.segment, message, line=place.line)
+
+
+def has_grown(read: Ledger, root: str) -> bool:
+    """Report whether a segment came, went or changed its size since the ledger was read."""
+    known = {segment.path: segment.size for segment in read.segments}
+    now = {}
+    for path in segments.iter_paths(root):
+        try:
+            now[path] = os.lstat(os.path.join(root, path)).st_size
+        except OSError:
+            return True
+    return now != known

@@ -146,10 +146,11 @@ def _discord(put: Row | None, row: Row, seen: dict[str, Seen]) -> str | None:
     file = seen.get(payload["path"])
     if file is None or file.told is None or file.digest != put["payload"]["sha256"]:
         return None
-    for name, wanted in zip(_TOLD, file.told, strict=True):
-        if payload[name] != wanted:
-            return f"the row tells {name} = {payload[name]!r}, the episode {wanted!r}"
-    return None
+    told = tuple([payload[name] for name in _TOLD])
+    if told == file.told:
+        return None
+    name, tells, wanted = next(one for one in zip(_TOLD, told, file.told, strict=True) if one[1] != one[2])
+    return f"the row tells {name} = {tells!r}, the episode {wanted!r}"
 
 
 _TOLD = ("outcome", "duration_ms", "token_cost", "quality_score")

@@ -1,8 +1,8 @@
 """One examination of a vault: walk the files, read the ledger, hold them against each other, report.
 
-Nothing is locked and nothing is written, so others may write meanwhile. The files are walked first: whatever the walk
-sees was logged before it came to its place. What still looks wrong is looked at again, and the ledger is read again
-when it has grown, until nothing moves or twice the same is found.
+Nothing is locked and nothing is written, so others may write meanwhile. The files are walked first, or by a second
+process while the ledger is read. What then looks wrong is looked at again, and the ledger is read again when it has
+grown, until nothing moves or twice the same is found: whatever the walk saw was logged before it came to its place.
 
 Source: DESIGN section 5.
 """
@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import gc
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from cyberos.core import layout, ledger, segments
+from cyberos.core import layout, ledger
 from cyberos.core.errors import UnsafePath
 from cyberos.doctor import (
+    apart,
     checks_file,
     checks_git,
     checks_ledger,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from cyberos.core.frontmatter import Parsed
     from cyberos.core.ledger import Ledger
 
+    _Walked = tuple[dict[str, Seen], dict[str, list[Finding]], dict[str, bytes]]
+
 CHECKS = (
     *walker.CHECKS,
     *checks_file.CHECKS,
@@ -47,6 +51,7 @@ CHECKS = (
     *checks_git.CHECKS,
     *team.CHECKS,
 )
+_AT_ONCE = 128  # files read before they are judged: a fourth faster than turn by turn
 _ROUNDS = 8  # of looking again, while others write
 
 
@@ -68,9 +73,11 @@ def examine(
     known = remembered.load(full, before) if before is not None else None
     if known is not None:
         return known
+    examination = Examination(full, chosen, against)
     with uncollected():
-        report = Examination(full, chosen, against).report()
-    if against is not None and before is not None:
+        report = examination.report()
+    # where git took a changed file for unchanged, it would not notice that it is mended either
+    if against is not None and before is not None and examination.against == against:
         again = against.look_again()
         after = again.key(is_new=True)
         if after is not None and again.key() == before:  # nothing moved while we looked
@@ -98,9 +105,11 @@ class Examination:
         self.chosen = chosen
         self.against = against
         self.read: Ledger | None = None
+        self.early: Ledger | None = None  # as it was while the files were walked
         self.stage = Stage(root)
         self.team = team.NONE
         self.seen: dict[str, Seen] = {}
+        self.ids: dict[str, bytes] = {}  # by which git knows the bytes that were read
         self.of_file: dict[str, list[Finding]] = {}
         self.rows = 0
 
@@ -109,7 +118,7 @@ class Examination:
         found += guarded("the walk", layout.MEMORIES, self._walk)
         found += guarded("the ledger", layout.AUDIT, self._read_ledger)
         found += guarded("git", layout.AUDIT, self._ask_git)
-        found += _case_twins(self.seen)
+        found += walker.case_twins(self.seen)
         for one in self.of_file.values():
             found += one
         found += self.team.echo(found)
@@ -121,9 +130,32 @@ class Examination:
         yield from found
 
     def _walk(self) -> Iterator[Finding]:
-        for entry in self._entries():
-            self._take(entry)
+        claims = apart.Claims() if self.chosen is None and apart.is_large(self.root) else None
+        other = apart.begin(lambda: self._walked(walker.walk(self.root, enters=claims))) if claims else None
+        if other is None:
+            self._walked(self._entries())
+            return
+        guarded("the ledger", layout.AUDIT, self._look_ahead)  # if it crashes, it will do so again in its turn
+        self._walked(walker.walk(self.root, enters=claims, is_backward=True))
+        seen, of_file, ids = other() or self._walked(self._entries())
+        self.seen |= seen
+        self.of_file |= of_file
+        self.ids |= ids
         yield from ()  # what is found is kept by file, since a file may be looked at again
+
+    def _look_ahead(self) -> Iterator[Finding]:
+        """Do what need not wait for the walk, while another process is at it."""
+        if self.against is not None:
+            self.against = self.against.looked()
+        with suppress(OSError, UnsafePath):
+            self.early = self._scan()
+        yield from ()
+
+    def _walked(self, entries: Iterator[Entry]) -> _Walked:
+        while some := list(islice(entries, _AT_ONCE)):
+            for entry in some:
+                self._take(entry)
+        return self.seen, self.of_file, self.ids
 
     def _entries(self) -> Iterator[Entry]:
         if self.chosen is None:
@@ -147,13 +179,19 @@ class Examination:
             self.of_file[path] = [finding(rule, path, message)]
             return
         self.of_file.pop(path, None)
-        digest = sha256(entry.blob or b"").hexdigest()
+        blob = entry.blob or b""
+        self._note(path, blob)
+        digest = sha256(blob).hexdigest()
         found = guarded("the file", path, lambda: self._judge(entry, digest))
         self.seen.setdefault(path, Seen(entry.identity, digest))  # when the check crashed
         if entry.links > 1 and has_other_name(self.root, path, self.stage):
             found.append(finding("layout-file-regular", path, "has a second name (a hard link)"))
         if found:
             self.of_file[path] = found
+
+    def _note(self, path: str, blob: bytes) -> None:
+        if self.against is not None and self.against.repository is not None:
+            self.ids[path] = self.against.repository.digest_of(blob)
 
     def _judge(self, entry: Entry, digest: str) -> Iterator[Finding]:
         path = entry.path
@@ -175,7 +213,7 @@ class Examination:
         before: set[Finding] = set()
         for _ in range(_ROUNDS):
             try:
-                read = ledger.scan(self.root)
+                read, self.early = self.early or self._scan(), None
             except (OSError, UnsafePath) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 yield finding("layout-file-regular", layout.AUDIT, f"cannot be read: {reason}")
@@ -185,14 +223,19 @@ class Examination:
             found = self._hold_together(read, damaged, paths)
             paths = {one.path for one in found if one.rule in checks_memory.CHECKS} | set(self.of_file)
             is_same = not self._look_again(paths)
-            if is_same and (set(found) == before or not _has_grown(read, self.root)):
+            if is_same and (set(found) == before or not checks_ledger.has_grown(read, self.root)):
                 break
             before = set(found)
         self.read = read
         yield from self._about_chosen(read, damaged, found)
 
+    def _scan(self) -> Ledger:
+        return ledger.scan(self.root, self._note)
+
     def _ask_git(self) -> Iterator[Finding]:
         if self.against is not None and self.read is not None:
+            self.against = self.against.looked().compare(self.ids)
+            self.ids.clear()
             yield from (one for one in self.against.check(self.read) if self._is_chosen(one.path))
 
     def _hold_together(self, read: Ledger, damaged: Damage, only: set[str] | None) -> list[Finding]:
@@ -259,24 +302,3 @@ class Examination:
 
 
 _CRASH = "doctor-check-crashed"
-
-
-def _case_twins(paths: Iterable[str]) -> list[Finding]:
-    known: dict[str, str] = {}
-    found = []
-    for path in sorted(paths):
-        first = known.setdefault(path.lower(), path)
-        if first != path and layout.path_problem(path) is None:
-            found.append(finding("layout-path-safe", path, f"differs from {first} only in upper and lower case"))
-    return found
-
-
-def _has_grown(read: Ledger, root: str) -> bool:
-    known = {segment.path: segment.size for segment in read.segments}
-    now = {}
-    for path in segments.iter_paths(root):
-        try:
-            now[path] = os.lstat(os.path.join(root, path)).st_size
-        except OSError:
-            return True
-    return now != known

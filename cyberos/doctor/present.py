@@ -15,14 +15,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import contract, layout
-from cyberos.core.repository import finish
+from cyberos.core.repository import Change, finish
 from cyberos.doctor import anchors, checks_git, walker
 from cyberos.doctor.anchors import RAW, Lost
+from cyberos.doctor.findings import finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cyberos.core.repository import Change, Repository
+    from cyberos.core.repository import Repository
+    from cyberos.doctor.anchors import Verified
     from cyberos.doctor.findings import Finding
 
 PLACES = (layout.AUDIT, layout.MEMORIES)
@@ -34,7 +36,8 @@ class Present(NamedTuple):
     """HEAD's id (None: unborn), what the index has changed since HEAD and the working tree since the index.
 
     `hidden` are (path, blob) of entries that git was told not to look at, `others` the paths that it does not track,
-    `listing` is a digest of the whole index below the vault.
+    `listing` is the whole index below the vault, as git lists it. `unfiltered` counts files that only git's own look
+    at their times takes for unchanged, since a clean filter stands before them.
     """
 
     head: str | None
@@ -42,7 +45,8 @@ class Present(NamedTuple):
     files: list[Change]
     hidden: list[tuple[str, str]]
     others: list[str]
-    listing: str
+    listing: bytes
+    unfiltered: int = 0
 
 
 def look(repository: Repository) -> Present | None:
@@ -66,8 +70,31 @@ def look(repository: Repository) -> Present | None:
         list(repository.read_changes(files)),
         [(os.fsdecode(path[cut:]), blob.decode()) for blob, path in _FLAGGED.findall(listing)],
         [os.fsdecode(path[cut:]) for path in others.split(b"\0")[:-1]],
-        sha256(listing).hexdigest(),
+        listing,
     )
+
+
+def compare(repository: Repository, present: Present, ids: dict[str, bytes]) -> Present:
+    """Add the files whose bytes, by these ids, are not the index's though git takes them for unchanged.
+
+    Git goes by a file's size, times and inode; whoever puts the old times back within a second gets past that.
+    """
+    cut = len(repository.prefix.encode())
+    told = {one.path for one in present.files}.union(path for path, _ in present.hidden)
+    blobs = {}
+    for entry in _ENTRY.finditer(present.listing):
+        path, blob = os.fsdecode(entry[2][cut:]), entry[1].decode()
+        digest = ids.get(path)
+        if digest is not None and digest.hex() != blob and path not in told:
+            blobs[path] = blob
+    if not blobs:
+        return present
+    added = repository.ids_as_added(list(blobs))
+    files = [Change("M", path, blobs[path], "", "") for path, made in added.items() if made != blobs[path]]
+    return present._replace(files=present.files + files, unfiltered=len(blobs) - len(added))
+
+
+_ENTRY = re.compile(rb"\S \d+ ([0-9a-f]+) 0\t([^\0]+)\0")
 
 
 def lost(present: Present) -> tuple[list[Lost], list[Lost]]:
@@ -90,7 +117,7 @@ def uncommitted(repository: Repository, present: Present) -> set[str]:
     found = {change.path for change in present.staged} | set(present.others)
     for path, blob in [(change.path, change.old) for change in present.files] + present.hidden:
         held = read(path)
-        if held is None or repository.id_of(held, blob) != blob:
+        if held is None or repository.digest_of(held).hex() != blob:
             found.add(path)
     return found
 
@@ -101,12 +128,13 @@ def dirty(present: Present) -> set[str]:
     return changed.union(present.others, (path for path, _ in present.hidden))
 
 
-def key(repository: Repository, present: Present, anchor: str, verified: str | None) -> bytes | None:
+def key(repository: Repository, present: Present, anchor: str, verified: Verified | None) -> bytes | None:
     """Give a digest of all that a report on the whole vault depends on, or None when that is too much to read."""
     if len(present.files) + len(present.others) + len(present.hidden) > _MANY:
         return None
     digest = sha256()
-    names = (present.listing, present.head, anchor, verified, *_around(repository))
+    listing = sha256(present.listing).hexdigest()
+    names = (listing, present.head, anchor, verified, *_around(repository))
     digest.update(repr(names).encode())
     unsure = {change.path for change in present.files}.union(present.others, (path for path, _ in present.hidden))
     for path in sorted(unsure | {contract.INVARIANTS_NAME}):
@@ -141,10 +169,22 @@ def check(judge: checks_git.Judge, present: Present, *, reference: str | None, i
     if head is not None:
         past = anchors.collect(repository, head, reference=reference, is_full=is_full)
         found += checks_git.check_history(judge, past, judge.blobs.at(f"{head}:"))
-        if not found and not is_full:
-            anchors.save_verified(repository, head)
+        if checks_git.is_sound(found) and (not is_full or _is_open(repository)):
+            anchors.save_verified(repository, head, past.below)
         in_work, in_index = lost(present)
         for these, standing in ((in_work, walker.reader(repository.root)), (in_index, judge.blobs.at(":0:"))):
             told = {one.path for one in found}
             found += [one for one in checks_git.check_against(judge, these, standing) if one.path not in told]
+    if present.unfiltered:
+        message = f"a clean filter stands before {present.unfiltered:,} files: whether they are those of the index"
+        found.append(finding("anchor-blind", layout.AUDIT, f"{message} only their times tell", hint=_HINT_FILTER))
     return found + checks_git.check_uncommitted(uncommitted(repository, present), head)
+
+
+def _is_open(repository: Repository) -> bool:
+    """Report whether it is kept that a part of history waits for a full examination."""
+    known = anchors.load_verified(repository)
+    return known is not None and known.below is not None
+
+
+_HINT_FILTER = "take the filter from memories/ and audit/ in .gitattributes: `memories/** -text -filter`"

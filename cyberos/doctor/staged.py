@@ -231,11 +231,11 @@ class Staged(Examination):
             return
         judge = checks_git.Judge(self.repository, self.blobs, self.read)
         found = checks_git.check_history(judge, self.past, self.index)
-        is_sound = not found
+        is_sound = checks_git.is_sound(found)
         if is_sound and (self.past.lost or self.past.apart):
-            is_sound = not checks_git.check_history(judge, self.past, self.blobs.at(f"{self.head}:"))
+            is_sound = checks_git.is_sound(checks_git.check_history(judge, self.past, self.blobs.at(f"{self.head}:")))
         if is_sound and not self.is_full:
-            anchors.save_verified(self.repository, self.head)
+            anchors.save_verified(self.repository, self.head, self.past.below)
         told = {one.path for one in found}
         found += [one for one in checks_git.check_against(judge, self.lost, self.index) if one.path not in told]
         yield from found

@@ -15,6 +15,7 @@ import errno
 import os
 import stat
 import traceback
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,12 @@ from cyberos.core.files import Files
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 CHECKS = ("layout-file-regular", "layout-path-safe", "layout-file-size", "doctor-check-crashed")
 
 KEEP = f"{layout.MEMORIES}/.gitkeep"
+_SHARED_DEPTH = 2  # of memories/<kind>, whose folders may be shared out
 _MAX_DEPTH = 16  # a folder deeper than this is not entered
 _HAS_DIR_FD = os.open in os.supports_dir_fd and os.scandir in os.supports_fd and hasattr(os, "O_NOFOLLOW")
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -56,14 +58,22 @@ class Entry(NamedTuple):
     links: int = 1
 
 
-def walk(root: str, path: str = layout.MEMORIES) -> Iterator[Entry]:
-    """Read everything below `memories/`, or below a folder in it, in the order of names within each folder."""
+Enters = Callable[[str], bool]
+
+
+def walk(
+    root: str, path: str = layout.MEMORIES, enters: Enters | None = None, *, is_backward: bool = False
+) -> Iterator[Entry]:
+    """Read everything below `memories/`, or below a folder in it, in the order of names within each folder.
+
+    `enters` is asked of each `memories/<kind>/<hh>` whether to read it, when its turn comes.
+    """
     *above, name = path.split("/")
     opened: list[Folder] = [root]
     try:
         for part in above:
             opened.append(_open_folder(opened[-1], part))
-        yield from _enter(opened[-1], name, path, len(above) + 1)
+        yield from _Walk(enters, is_backward=is_backward).enter(opened[-1], name, path, len(above) + 1)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -120,6 +130,17 @@ def identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def case_twins(paths: Iterable[str]) -> list[Finding]:
+    """Tell of paths that are one where upper and lower case are the same."""
+    known: dict[str, str] = {}
+    found = []
+    for path in sorted(paths):
+        first = known.setdefault(path.lower(), path)
+        if first != path and layout.path_problem(path) is None:
+            found.append(finding("layout-path-safe", path, f"differs from {first} only in upper and lower case"))
+    return found
+
+
 def guarded(name: str, path: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     """Run a check to its end, or say where it crashed. The error's own words may hold a secret and are left out."""
     found: list[Finding] = []
@@ -133,42 +154,45 @@ def guarded(name: str, path: str, check: Callable[[], Iterable[Finding]]) -> lis
     return found
 
 
-def _enter(where: Folder, name: str, path: str, depth: int) -> Iterator[Entry]:
-    try:
-        folder = _open_folder(where, name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield Entry(path, None, ("layout-file-regular", _reason(error)))
-        return
-    try:
-        yield from _list(folder, path, depth)
-    finally:
-        _close(folder)
+class _Walk:
+    def __init__(self, enters: Enters | None, *, is_backward: bool) -> None:
+        self._enters, self._is_backward = enters, is_backward
+
+    def enter(self, where: Folder, name: str, path: str, depth: int) -> Iterator[Entry]:
+        try:
+            folder = _open_folder(where, name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield Entry(path, None, ("layout-file-regular", _reason(error)))
+            return
+        try:
+            yield from self._list(folder, path, depth)
+        finally:
+            _close(folder)
+
+    def _list(self, folder: Folder, path: str, depth: int) -> Iterator[Entry]:
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=_BY_NAME, reverse=self._is_backward)
+        except OSError as error:
+            yield Entry(path, None, ("layout-file-regular", _reason(error)))
+            return
+        for entry in entries:
+            name = f"{path}/{entry.name}"
+            if not entry.is_dir(follow_symlinks=False):
+                made = _visit(folder, entry, name)
+                if made is not None:
+                    yield made
+            elif depth >= _MAX_DEPTH:
+                yield Entry(name, None, ("layout-path-safe", "a folder as deep as this holds no memory"))
+            elif depth != _SHARED_DEPTH or self._enters is None or self._enters(name):
+                yield from self.enter(folder, entry.name, name, depth + 1)
 
 
 def _close(folder: Folder) -> None:
     if isinstance(folder, int):
         os.close(folder)
-
-
-def _list(folder: Folder, path: str, depth: int) -> Iterator[Entry]:
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=_BY_NAME)
-    except OSError as error:
-        yield Entry(path, None, ("layout-file-regular", _reason(error)))
-        return
-    for entry in entries:
-        name = f"{path}/{entry.name}"
-        if not entry.is_dir(follow_symlinks=False):
-            made = _visit(folder, entry, name)
-            if made is not None:
-                yield made
-        elif depth < _MAX_DEPTH:
-            yield from _enter(folder, entry.name, name, depth + 1)
-        else:
-            yield Entry(name, None, ("layout-path-safe", "a folder as deep as this holds no memory"))
 
 
 def _visit(folder: Folder, entry: os.DirEntry[str], path: str) -> Entry | None:

@@ -204,7 +204,7 @@ def test_many_deleted_files_cost_one_reading_of_the_ledger(vault, monkeypatch):
         (vault / path).unlink()
     read = []
     scan = ledger.scan
-    monkeypatch.setattr(ledger, "scan", lambda root: read.append(root) or scan(root))
+    monkeypatch.setattr(ledger, "scan", lambda root, *noted: read.append(root) or scan(root, *noted))
     assert main(["doctor", *gone]) == 1
     assert len(read) == 2  # to know the names, and to examine
 
@@ -274,9 +274,9 @@ def test_what_others_write_between_walk_and_ledger_is_no_finding(vault, monkeypa
 def test_rows_that_come_after_the_ledger_was_read_are_read_too(vault, monkeypatch):
     scan, writer = ledger.scan, Writer(vault)
 
-    def scanned(root):
+    def scanned(root, *noted):
         monkeypatch.setattr(ledger, "scan", scan)
-        found = scan(root)
+        found = scan(root, *noted)
         writer.put(put, (vault / put).read_text().replace("task", "TASK"))
         return found
 
