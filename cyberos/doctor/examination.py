@@ -31,7 +31,7 @@ from cyberos.doctor import (
 from cyberos.doctor.against import Against
 from cyberos.doctor.checks_ledger import Damage
 from cyberos.doctor.checks_memory import Seen
-from cyberos.doctor.findings import Finding, Report, finding, of_rule
+from cyberos.doctor.findings import CRASHED, Finding, Report, finding, of_rule
 from cyberos.doctor.stage import Stage, has_other_name
 from cyberos.doctor.walker import Entry, guarded
 
@@ -297,8 +297,5 @@ class Examination:
         return [
             one
             for one in found
-            if self._is_chosen(one.path) or (one.path, one.line) in places or one.path in hiding or one.rule == _CRASH
+            if self._is_chosen(one.path) or (one.path, one.line) in places or one.path in hiding or one.rule == CRASHED
         ]
-
-
-_CRASH = "doctor-check-crashed"

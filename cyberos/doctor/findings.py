@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     hint: str | None
 
 
-_CRASH = "doctor-check-crashed"
+CRASHED = "doctor-check-crashed"
 
 
 class Report(NamedTuple):
@@ -55,7 +55,7 @@ class Report(NamedTuple):
         kept = [
             finding
             for finding in self.findings
-            if finding.rule not in ignore and (not select or finding.rule in select or finding.rule == _CRASH)
+            if finding.rule not in ignore and (not select or finding.rule in select or finding.rule == CRASHED)
         ]
         return self._replace(findings=kept)
 
