@@ -17,7 +17,10 @@ VERSION = 1
 CUT = 0.65
 FALSE_ANSWERS = 0.05
 
-CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113)})
+CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113), "fts5": (8.582, -3.113)})
+
+# Of the joined engine, by family of embedders: the weights of cosine and of the words' ratio, and the bias.
+JOINED = MappingProxyType({"minilm": (11.0, 4.0, -7.0), "hash": (3.0, 8.0, -4.0)})
 
 
 def relevance(engine: str, x: float) -> float:

@@ -81,8 +81,8 @@ class IndexDamaged(CyberosError):
         return "it is rebuilt at the next recall; if not, delete .cyberos/index"
 
 
-class FullText(Protocol):
-    """A full-text index. One object may be shared by threads; writers are kept apart by the caller's lock."""
+class Store(Protocol):
+    """An engine's index. One object may be shared by threads; writers are kept apart by the caller's lock."""
 
     name: str
 
@@ -103,12 +103,6 @@ class FullText(Protocol):
         `progress` is told how many documents have been added. Raises: IndexDamaged, VaultLocked.
         """
 
-    def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
-        """Return the best hits, best first, equal ones by path; none when the index is empty or absent.
-
-        Raises: IndexDamaged.
-        """
-
     def count(self) -> int:
         """Return how many documents the index holds. Raises: IndexDamaged."""
 
@@ -120,6 +114,16 @@ class FullText(Protocol):
 
     def close(self) -> None:
         """Let go of open files; the next call opens them again."""
+
+
+class FullText(Store, Protocol):
+    """A store that is asked by words."""
+
+    def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
+        """Return the best hits, best first, equal ones by path; none when the index is empty or absent.
+
+        Raises: IndexDamaged.
+        """
 
 
 class Plan(NamedTuple):
