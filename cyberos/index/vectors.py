@@ -17,18 +17,18 @@ import mmap
 import os
 import stat
 import threading
-from bisect import bisect_left
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from cyberos.core import layout, syscalls
 from cyberos.core.errors import UnsafePath
 from cyberos.index import roster as rosters
+from cyberos.index.nearest import View
 from cyberos.index.roster import NO_LOOK, Look, Roster
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -36,89 +36,10 @@ if TYPE_CHECKING:
     from cyberos.core.files import Files
     from cyberos.index.roster import Held
 
-STALE = 0.25  # share of rows that nobody has above which the matrix is written anew
+# Rows that nobody has are kept for the branch that comes back to them, up to this many, or as many as are in use.
+IDLE = 1000
 _CHUNK = 4096  # rows
 _TRIES = 5
-_NOWHERE = -2.0  # below every cosine
-
-
-class Near(NamedTuple):
-    """A memory near a query, as its file was when it was embedded; `cosine` is in [-1, 1]."""
-
-    path: str
-    key: bytes
-    cosine: float
-
-
-class View:
-    """One commit, opened for searching; it stays as it is whatever is written meanwhile."""
-
-    def __init__(self, roster: Roster, matrix: NDArray[np.float32]) -> None:
-        self.roster = roster
-        self.matrix = matrix
-
-    def place(self, path: str) -> int | None:
-        """Give the place of a path in the roster's columns."""
-        found = bisect_left(self.roster.paths, path)
-        return found if found < len(self.roster.paths) and self.roster.paths[found] == path else None
-
-    def texts(self) -> dict[bytes, int]:
-        """Give the row of each text."""
-        return {self.roster.text(row): row for row in range(len(self.roster.checks))}
-
-    def ask(self, query: NDArray[np.float32]) -> Asked:
-        """Compare all rows with a query of unit length."""
-        return Asked(self, query)
-
-
-class Asked:
-    """The cosines of one query with everything."""
-
-    def __init__(self, view: View, query: NDArray[np.float32]) -> None:
-        import numpy as np
-
-        self._view = view
-        # cosine(q, d) = q · d, both of unit length. Sums differ in their last bits with a row's place in the matrix, so
-        # these go; a row that is no number is far from everything.
-        values = np.round(np.nan_to_num((view.matrix @ query).astype(np.float64), nan=-1.0), 6).clip(-1.0, 1.0)
-        self._cosines = values[np.frombuffer(view.roster.rows, np.uint32)] if len(view.roster.paths) else np.zeros(0)
-
-    def nearest(self, *, kind: str | None, scope: str | None, limit: int) -> list[Near]:
-        """Return the nearest, best first, equal ones by path: also at the cut."""
-        import numpy as np
-
-        roster = self._view.roster
-        first, last = _range(roster.paths, kind)
-        cosines = self._cosines[first:last]
-        if scope is not None:
-            code = roster.scope_names.index(scope) if scope in roster.scope_names else -1
-            cosines = np.where(np.frombuffer(roster.scopes, np.uint32)[first:last] == code, cosines, _NOWHERE)
-        if limit < len(cosines):
-            least = np.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
-            places = np.flatnonzero(cosines >= least)
-        else:
-            places = np.arange(len(cosines))
-        places = places[cosines[places] > _NOWHERE]
-        # a stable sort keeps the order of the roster, which is by path
-        places = places[np.argsort(-cosines[places], kind="stable")][:limit]
-        return [self._near(first + int(place)) for place in places]
-
-    def of(self, paths: Iterable[str]) -> dict[str, Near]:
-        """Give what is known of these paths."""
-        places = {path: self._view.place(path) for path in paths}
-        return {path: self._near(place) for path, place in places.items() if place is not None}
-
-    def _near(self, place: int) -> Near:
-        roster = self._view.roster
-        return Near(roster.paths[place], roster.key(place), float(self._cosines[place]))
-
-
-def _range(paths: list[str], kind: str | None) -> tuple[int, int]:
-    """Give the places of a kind: its memories stand side by side, since they share a folder."""
-    if kind is None:
-        return 0, len(paths)
-    folder = f"{layout.MEMORIES}/{layout.folder_of(kind)}"
-    return bisect_left(paths, f"{folder}/"), bisect_left(paths, f"{folder}0")
 
 
 class Vectors:
@@ -223,7 +144,8 @@ class Vectors:
             made = rosters.changed(view.roster, adds, removes, known, {text: crc32(new[text].data) for text in new})
             made = made._replace(head=made.head._replace(seen=seen, missing=missing))
             used = sorted(set(made.rows))
-            is_thinned = len(used) < len(made.checks) * (1 if is_purge else 1 - STALE)
+            idle = len(made.checks) - len(used)
+            is_thinned = idle > (0 if is_purge else max(IDLE, len(used)))
             if is_thinned or not self._can_grow(view):
                 used = used if is_thinned else list(range(len(made.checks)))
                 rows = self._stack(view.matrix, new)[used]
@@ -274,3 +196,30 @@ def look(files: Files, path: str) -> Look:
         if found is not None and stat.S_ISREG(found.st_mode):
             return found.st_size, found.st_mtime_ns, found.st_ino
     return NO_LOOK
+
+
+def purge(files: Files, wanted: Mapping[str, bytes]) -> None:
+    """Leave no bytes of any memory but those `wanted`, path and key, whichever embedder made them. Raises: OSError."""
+    from importlib.util import find_spec
+
+    for name in files.names(layout.INDEX):
+        if not name.startswith("vectors-") or not name.endswith(".roster"):
+            continue
+        try:
+            head = rosters.parse_roster(files.read(f"{layout.INDEX}/{name}")).head
+            if find_spec("numpy") is None or name != f"vectors-{head.embedder[:16]}.roster":
+                raise ValueError(name)
+        except (UnsafePath, ValueError, LookupError, TypeError):
+            discard(files, name.removesuffix(".roster"))
+            continue
+        store = Vectors(files, head.embedder, head.dim)
+        roster = store.view().roster
+        stale = [path for path, key, *_ in roster.entries() if wanted.get(path) != key]
+        store.commit((), {}, stale, seen="", missing=0, is_purge=True)
+
+
+def discard(files: Files, stem: str = "vectors-") -> None:
+    """Take vectors away, those of all embedders or of one. Raises: OSError."""
+    for name in files.names(layout.INDEX):
+        if name.startswith(stem) and name.endswith((".roster", ".f32", ".tmp")):
+            files.remove(f"{layout.INDEX}/{name}")

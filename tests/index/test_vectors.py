@@ -11,6 +11,7 @@ import pytest
 from cyberos.core import layout
 from cyberos.core.files import Files
 from cyberos.index import roster as rosters
+from cyberos.index import vectors as module
 from cyberos.index.roster import Held, text_key
 from cyberos.index.vectors import Vectors
 
@@ -163,10 +164,12 @@ def test_a_text_that_comes_back_has_its_row_still(store):
     assert answers(store, unit(3), limit=1)[0].path == held(3).path
 
 
-def test_rows_that_nobody_has_go_when_they_are_many(store):
+def test_rows_that_nobody_has_go_when_they_are_many(store, monkeypatch):
+    monkeypatch.setattr(module, "IDLE", 4)
     commit(store, range(20))
-    commit(store, [], [held(number).path for number in range(15)])
-    assert len(store.view().matrix) == 5
+    for left, there in ((16, 20), (12, 20), (9, 9), (4, 4), (3, 4)):
+        commit(store, [], [held(number).path for number in range(left, 20)])
+        assert (len(store.view().matrix), len(answers(store))) == (there, left)
 
 
 def test_a_purge_leaves_no_bytes(files, store):
