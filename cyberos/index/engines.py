@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from cyberos.core.files import Files
     from cyberos.index.fulltext import FullText
 
-WHOOSH = "whoosh"
+WHOOSH, FTS5 = "whoosh", "fts5"
 # the name of a store, of its folder and of its engine -> where that is; imported only when it is asked for
-_ENGINES = {WHOOSH: ("cyberos.index.fulltext_whoosh", "WhooshFullText")}
+_ENGINES = {
+    WHOOSH: ("cyberos.index.fulltext_whoosh", "WhooshFullText"),
+    FTS5: ("cyberos.index.fulltext_fts5", "Fts5FullText"),
+}
 _KEPT = 16
 
 Look = list[tuple[str, int, int, int]]

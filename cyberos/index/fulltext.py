@@ -1,7 +1,7 @@
 """What every full-text engine is: one interface, one scale. An engine brings the postings, the maths are here.
 
     plan = make_plan(query, frequency, documents)       which terms to ask the engine for, and their weights
-    scores = add_up(plan, postings_of, saturation_of)   BM25 of all documents that hold one of them
+    scores = add_up(plan, postings, saturation_of, n)   BM25 of documents that hold one of them, the best n at least
     ranked = best(scores, path_of, limit)               the highest BM25 sums, in an order that a rebuild keeps
     ratios(ranked, plan, present)                       the same on the scale [0, 1]
 
@@ -26,7 +26,8 @@ Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Luc
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from bisect import bisect_left
+from collections import Counter
 from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -34,7 +35,7 @@ from cyberos.core.errors import CyberosError
 from cyberos.index.tokens import content, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 K1 = 1.2
 B = 0.75
@@ -49,6 +50,11 @@ _BACKGROUND_FREQUENCY = _EVERYWHERE | _OFTEN
 ASKED = 12
 ALWAYS_ASKED = 4
 POSTINGS = 60_000
+
+
+# What a byte can say of a document's length: exact up to ten, then rising by 3.3 %, rounded up. These are Whoosh's, who
+# keeps no more; with them every engine gives the same order.
+LENGTHS = tuple(round((1.033**step - 1) * 27) for step in range(256))
 
 
 class Document(NamedTuple):
@@ -79,6 +85,22 @@ class IndexDamaged(CyberosError):
     @property
     def hint(self) -> str:
         return "it is rebuilt at the next recall; if not, delete .cyberos/index"
+
+
+class EngineUnavailable(CyberosError):
+    """An engine cannot be used by this Python."""
+
+    def __init__(self, engine: str, reason: str) -> None:
+        super().__init__(engine, reason)
+        self.engine = engine
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the {self.engine} engine cannot be used: {self.reason}"
+
+    @property
+    def hint(self) -> str:
+        return 'use another: --backend whoosh, or fallback = "whoosh" in cyberos.toml'
 
 
 class Store(Protocol):
@@ -165,16 +187,50 @@ def saturation(length: float, mean: float) -> float:
     return K1 * (1 - B + B * length / mean)
 
 
-def add_up(
-    plan: Plan, postings_of: Callable[[str], Iterable[tuple[int, float]]], saturation_of: Callable[[int], float]
-) -> dict[int, float]:
-    """Return the BM25 of every document that holds a term asked for; postings are (number, times)."""
-    scores: dict[int, float] = defaultdict(float)
+def length_code(length: int) -> int:
+    """Return the place in LENGTHS of the least that is not below a document's length, or the last."""
+    return min(bisect_left(LENGTHS, length), len(LENGTHS) - 1)
+
+
+class Postings(Protocol):
+    """What an engine brings to a question: (number, times) of the documents that hold a term and pass the filters."""
+
+    def of(self, term: str) -> Iterable[tuple[int, float]]:
+        """Give those of all documents."""
+
+    def among(self, term: str, numbers: Collection[int]) -> Iterable[tuple[int, float]]:
+        """Give those of these documents at least."""
+
+
+def add_up(plan: Plan, postings: Postings, saturation_of: Callable[[int], float], limit: int) -> dict[int, float]:
+    """Return the BM25 of documents that hold a term asked for: of the `limit` best at least, equal ones too.
+
+    Once the common terms that are left could not lift a new document among the best, only those that can still be
+    among them are looked at.
+    """
+    scores: dict[int, float] = {}
+    left = sum(weight for _, weight in plan.asked)
+    is_narrow = False
     for term, weight in plan.asked:
-        for number, times in postings_of(term):
-            # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
-            scores[number] += weight * times / (times + saturation_of(number))
+        # the most that a term can give is less than its weight, so a document below the bar minus `left` is out
+        bar = _bar(scores, limit, left)
+        if bar is not None:
+            is_narrow = True
+            scores = {number: score for number, score in scores.items() if score + left >= bar}
+        for number, times in postings.among(term, scores) if is_narrow else postings.of(term):
+            if not is_narrow or number in scores:
+                # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
+                scores[number] = scores.get(number, 0.0) + weight * times / (times + saturation_of(number))
+        left -= weight
     return scores
+
+
+def _bar(scores: Mapping[int, float], limit: int, left: float) -> float | None:
+    """Return the score of the last of the best, or None while documents without a score could still reach it."""
+    if len(scores) < limit or limit < 1 or max(scores.values()) <= left:
+        return None
+    bar = heapq.nlargest(limit, scores.values())[-1]
+    return bar if bar > left else None
 
 
 def best(scores: Mapping[int, float], path_of: Callable[[int], str], limit: int) -> list[tuple[str, float, int]]:
