@@ -124,6 +124,11 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
     return reader.ask(store, question, progress=progress)
 
 
+def cut_off(store: str | os.PathLike[str], given: float | None) -> float:
+    """Give the least relevance that a request has: the given one, else the setting."""
+    return float(settings.load(store)["min_relevance"].value) if given is None else given
+
+
 def _request(store: str | os.PathLike[str], args: Any) -> Request:
     values = {name: value.value for name, value in settings.load(store).items()}
 
