@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cyberos.index.catalog import Catalog
-    from cyberos.index.fulltext import FullText
+    from cyberos.index.fulltext import Comparing
     from cyberos.index.nearest import Near, View
 
 NAME = "semantic"
@@ -29,7 +29,9 @@ NAME = "semantic"
 class Joined:
     """What a recall by meaning asks; `family` is the embedder's name, `vector` the query's, of unit length."""
 
-    def __init__(self, catalog: Catalog, words: FullText, view: View, family: str, vector: NDArray[np.float32]) -> None:
+    def __init__(
+        self, catalog: Catalog, words: Comparing, view: View, family: str, vector: NDArray[np.float32]
+    ) -> None:
         self._catalog = catalog
         self._words = words
         self._near = view.ask(vector)
