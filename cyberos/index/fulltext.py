@@ -1,9 +1,9 @@
 """What every full-text engine is: one interface, one scale. An engine brings the postings, the maths are here.
 
-    plan = make_plan(query, frequency, documents)       which terms to ask the engine for, and their weights
-    scores = add_up(plan, postings, saturation_of, n)   BM25 of documents that hold one of them, the best n at least
-    ranked = best(scores, path_of, limit)               the highest BM25 sums, in an order that a rebuild keeps
-    ratios(ranked, plan, present)                       the same on the scale [0, 1]
+    plan = make_plan(query, frequency, documents)   which terms to ask the engine for, and their weights
+    scores = add_up(plan, postings, limit)          BM25 of documents that hold one of them, of the best at least
+    ranked = best(scores, path_of, limit)           the highest BM25 sums, in an order that a rebuild keeps
+    ratios(ranked, plan, present)                   the same on the scale [0, 1]
 
 The formulas (q the query, d a document, n(t) the number of documents with term t, N of all):
 
@@ -26,7 +26,6 @@ Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Luc
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
 from collections import Counter
 from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -50,11 +49,6 @@ _BACKGROUND_FREQUENCY = _EVERYWHERE | _OFTEN
 ASKED = 12
 ALWAYS_ASKED = 4
 POSTINGS = 60_000
-
-
-# What a byte can say of a document's length: exact up to ten, then rising by 3.3 %, rounded up. These are Whoosh's, who
-# keeps no more; with them every engine gives the same order.
-LENGTHS = tuple(round((1.033**step - 1) * 27) for step in range(256))
 
 
 class Document(NamedTuple):
@@ -147,12 +141,27 @@ class FullText(Store, Protocol):
         Raises: IndexDamaged.
         """
 
+    def compare(
+        self, query: str, *, kind: str | None, scope: str | None, limit: int, also: Collection[str]
+    ) -> Compared:
+        """Search, and add those of `also` that are not among the best and share a term with the query.
+
+        Raises: IndexDamaged.
+        """
+
 
 class Plan(NamedTuple):
     """`asked` holds (term, weight), the heaviest first; `whole` is the weight of these and of the terms never seen."""
 
     asked: tuple[tuple[str, float], ...]
     whole: float
+
+
+class Compared(NamedTuple):
+    """What a query asks for, and its hits: the best, best first, and then those that were named."""
+
+    plan: Plan
+    hits: list[Scored]
 
 
 def make_plan(query: str, frequency: Callable[[str], int], documents: int) -> Plan:
@@ -187,22 +196,49 @@ def saturation(length: float, mean: float) -> float:
     return K1 * (1 - B + B * length / mean)
 
 
-def length_code(length: int) -> int:
-    """Return the place in LENGTHS of the least that is not below a document's length, or the last."""
-    return min(bisect_left(LENGTHS, length), len(LENGTHS) - 1)
-
-
 class Postings(Protocol):
-    """What an engine brings to a question: (number, times) of the documents that hold a term and pass the filters."""
+    """What an engine brings to a question: the documents of one commit that pass its filters, by numbers of its own.
+
+    A posting is (number, times); `frequency` and `documents` count those that do not pass, too.
+    """
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+
+    def frequency(self, term: str) -> int:
+        """Count the documents that hold a term."""
 
     def of(self, term: str) -> Iterable[tuple[int, float]]:
-        """Give those of all documents."""
+        """Give the postings of a term."""
 
     def among(self, term: str, numbers: Collection[int]) -> Iterable[tuple[int, float]]:
-        """Give those of these documents at least."""
+        """Give the postings of a term in these documents; those of others may come too."""
+
+    def saturation(self, number: int) -> float:
+        """Give BM25's length term of a document."""
+
+    def path(self, number: int) -> str:
+        """Give the path of a document."""
+
+    def numbers(self, paths: Collection[str]) -> Collection[int]:
+        """Give the numbers of these paths, as far as they are there and pass."""
 
 
-def add_up(plan: Plan, postings: Postings, saturation_of: Callable[[int], float], limit: int) -> dict[int, float]:
+def compare(query: str, postings: Postings, limit: int, also: Collection[str] = ()) -> Compared:
+    """Search: the `limit` best, and of the paths in `also` those that share a term with the query and are not among."""
+    plan = make_plan(query, postings.frequency, postings.documents)
+    ranked = best(add_up(plan, postings, limit), postings.path, limit)
+    first = [number for *_, number in ranked[:1]]
+    present = {term for term, _ in plan.asked if any(number in first for number, _ in postings.among(term, first))}
+    pairs = {path: score for path, score, _ in ranked}
+    others = set(postings.numbers(also)).difference(number for *_, number in ranked)
+    more = _add_among(plan, postings, dict.fromkeys(others, 0.0))
+    pairs |= {postings.path(number): score for number, score in more.items() if score}
+    return Compared(plan, ratios(list(pairs.items()), plan, present))
+
+
+def add_up(plan: Plan, postings: Postings, limit: int) -> dict[int, float]:
     """Return the BM25 of documents that hold a term asked for: of the `limit` best at least, equal ones too.
 
     Once the common terms that are left could not lift a new document among the best, only those that can still be
@@ -210,18 +246,25 @@ def add_up(plan: Plan, postings: Postings, saturation_of: Callable[[int], float]
     """
     scores: dict[int, float] = {}
     left = sum(weight for _, weight in plan.asked)
-    is_narrow = False
-    for term, weight in plan.asked:
+    for place, (term, weight) in enumerate(plan.asked):
         # the most that a term can give is less than its weight, so a document below the bar minus `left` is out
         bar = _bar(scores, limit, left)
         if bar is not None:
-            is_narrow = True
             scores = {number: score for number, score in scores.items() if score + left >= bar}
-        for number, times in postings.among(term, scores) if is_narrow else postings.of(term):
-            if not is_narrow or number in scores:
-                # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
-                scores[number] = scores.get(number, 0.0) + weight * times / (times + saturation_of(number))
+            return _add_among(plan._replace(asked=plan.asked[place:]), postings, scores)
+        for number, times in postings.of(term):
+            # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
+            scores[number] = scores.get(number, 0.0) + weight * times / (times + postings.saturation(number))
         left -= weight
+    return scores
+
+
+def _add_among(plan: Plan, postings: Postings, scores: dict[int, float]) -> dict[int, float]:
+    """Add the BM25 of these documents alone."""
+    for term, weight in plan.asked if scores else ():
+        for number, times in postings.among(term, scores):
+            if number in scores:
+                scores[number] += weight * times / (times + postings.saturation(number))
     return scores
 
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 
 from cyberos.index import fulltext, tokens, voucher
 from cyberos.index.database import Database
-from cyberos.index.fts5_view import Meta, View
+from cyberos.index.fts5_view import Meta, View, length_code
 from cyberos.index.fulltext import EngineUnavailable, IndexDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
 FORMAT = 1
@@ -87,9 +87,17 @@ class Fts5FullText:
             return 0 if view is None else view.meta.documents
 
     def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[fulltext.Scored]:
+        return self.compare(query, kind=kind, scope=scope, limit=limit, also=()).hits
+
+    def compare(
+        self, query: str, *, kind: str | None, scope: str | None, limit: int, also: Collection[str]
+    ) -> fulltext.Compared:
         with self._guard:
             view = self._open()
-            return [] if view is None else view.search(query, kind, scope, limit)
+            if view is None:
+                return fulltext.Compared(fulltext.Plan((), 0.0), [])
+            with view.asked() as asked:
+                return fulltext.compare(query, asked.postings(kind, scope), limit, also)
 
     def apply(
         self,
@@ -268,7 +276,7 @@ class _Commit:
             old = found[0] if found else (bytes(_BLOCK), bytes(4 * _BLOCK))
             self._blocks[block] = bytearray(old[0]), array("I", old[1])
         lengths, shelves = self._blocks[block]
-        lengths[place], shelves[place] = fulltext.length_code(length), shelf
+        lengths[place], shelves[place] = length_code(length), shelf
 
     def _shelf(self, kind: str, scope: str) -> int:
         number = self._shelves.setdefault((kind, scope), len(self._shelves) + 1)

@@ -29,7 +29,7 @@ from cyberos.index.fulltext import IndexDamaged
 from cyberos.index.whoosh_view import View, iter_postings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
 FORMAT = 1
@@ -68,9 +68,16 @@ class WhooshFullText:
             return 0 if view is None else int(view.reader.doc_count())
 
     def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[fulltext.Scored]:
+        return self.compare(query, kind=kind, scope=scope, limit=limit, also=()).hits
+
+    def compare(
+        self, query: str, *, kind: str | None, scope: str | None, limit: int, also: Collection[str]
+    ) -> fulltext.Compared:
         with self._guard, self._damage():
             view = self._open()
-            return [] if view is None else view.search(query, kind, scope, limit)
+            if view is None:
+                return fulltext.Compared(fulltext.Plan((), 0.0), [])
+            return fulltext.compare(query, view.postings(kind, scope), limit, also)
 
     def apply(
         self,

@@ -5,8 +5,8 @@ Source: whoosh3 3.54, `whoosh/reading.py` (leaf readers) and `whoosh/matching/mc
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from cyberos.index import fulltext
 
@@ -22,33 +22,36 @@ class View:
         self.sheet = sheet
         self.stamp = stamp
         mean = reader.field_length("text") / max(1, reader.doc_count_all()) or 1.0
-        self._saturation_of = cache(lambda number: fulltext.saturation(reader.doc_field_length(number, "text"), mean))
-        self._path_of = cache(lambda number: str(reader.stored_fields(number)["path"]))
-        self._holders_of = cache(lambda field, value: {number for number, _ in iter_postings(reader, field, value)})
+        self.saturation = cache(lambda number: fulltext.saturation(reader.doc_field_length(number, "text"), mean))
+        self.path = cache(lambda number: str(reader.stored_fields(number)["path"]))
+        self.holders = cache(lambda field, value: {number for number, _ in iter_postings(reader, field, value)})
 
-    def search(self, query: str, kind: str | None, scope: str | None, limit: int) -> list[fulltext.Scored]:
-        plan = fulltext.make_plan(query, partial(self.reader.doc_frequency, "text"), self.reader.doc_count_all())
-        wanted = [
-            self._holders_of(field, value) for field, value in (("kind", kind), ("scope", scope)) if value is not None
-        ]
-        postings = Postings(self.reader, set.intersection(*wanted) if wanted else None)
-        scores = fulltext.add_up(plan, postings, self._saturation_of, limit)
-        ranked = fulltext.best(scores, self._path_of, limit)
-        best = [number for *_, number in ranked[:1]]
-        present = {term for term, _ in plan.asked if any(postings.among(term, best))}
-        return fulltext.ratios([(path, score) for path, score, _ in ranked], plan, present)
+    def postings(self, kind: str | None, scope: str | None) -> Postings:
+        """Give what passes these filters."""
+        asked = [("kind", kind), ("scope", scope)]
+        wanted = [self.holders(field, value) for field, value in asked if value is not None]
+        return Postings(self, set.intersection(*wanted) if wanted else None)
 
 
-class Postings(NamedTuple):
-    reader: Any
-    wanted: set[int] | None
+class Postings:
+    """A commit's postings; `wanted` are the documents that pass, None for all."""
+
+    def __init__(self, view: View, wanted: set[int] | None) -> None:
+        self._reader = view.reader
+        self._wanted = wanted
+        self.documents = int(view.reader.doc_count_all())
+        self.saturation = view.saturation
+        self.path = view.path
+
+    def frequency(self, term: str) -> int:
+        return int(self._reader.doc_frequency("text", term))
 
     def of(self, term: str) -> Iterable[tuple[int, float]]:
-        found = iter_postings(self.reader, "text", term)
-        return found if self.wanted is None else (pair for pair in found if pair[0] in self.wanted)
+        found = iter_postings(self._reader, "text", term)
+        return found if self._wanted is None else (pair for pair in found if pair[0] in self._wanted)
 
     def among(self, term: str, numbers: Collection[int]) -> Iterator[tuple[int, float]]:
-        for leaf, base in self.reader.leaf_readers():
+        for leaf, base in self._reader.leaf_readers():
             matcher = leaf.postings("text", term) if ("text", term) in leaf else None
             for number in sorted(number for number in numbers if base <= number < base + leaf.doc_count_all()):
                 if matcher is None or not matcher.is_active():
@@ -56,6 +59,10 @@ class Postings(NamedTuple):
                 matcher.skip_to(number - base)
                 if matcher.is_active() and matcher.id() == number - base:
                     yield number, matcher.weight()
+
+    def numbers(self, paths: Collection[str]) -> list[int]:
+        found = [number for path in paths for number, _ in iter_postings(self._reader, "path", path)]
+        return found if self._wanted is None else [number for number in found if number in self._wanted]
 
 
 def iter_postings(reader: Any, field: str, text: str) -> Iterator[tuple[int, float]]:
