@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cyberos.index.catalog import Catalog
-    from cyberos.index.fulltext import Comparing
+    from cyberos.index.fulltext import FullText
     from cyberos.index.nearest import Near, View
 
 NAME = "semantic"
@@ -30,7 +30,7 @@ class Joined:
     """What a recall by meaning asks; `family` is the embedder's name, `vector` the query's, of unit length."""
 
     def __init__(
-        self, catalog: Catalog, words: Comparing, view: View, family: str, vector: NDArray[np.float32]
+        self, catalog: Catalog, words: FullText, view: View, family: str, vector: NDArray[np.float32]
     ) -> None:
         self._catalog = catalog
         self._words = words
