@@ -162,10 +162,11 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
     limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
     while True:
         scored = judge.relevant(query.text, kind=query.kind, scope=query.scope, limit=limit)
+        known = index.catalog.some([hit.path for hit in scored])
         kept = []
         below = 0
         for path, value in scored:
-            entry = index.catalog.entry(path)
+            entry = known.get(path)
             if entry is None or entry.state != READY:
                 continue
             if query.since_us is not None and entry.moment_us < query.since_us:
