@@ -22,13 +22,19 @@ def index(ctx: click.Context, *, rebuild: bool, as_json: bool) -> int:
 
     Every recall does this by itself; the index can be deleted at any time (.cyberos/index).
     """
+    from cyberos.core.backends import AUTO, choose
+    from cyberos.core.settings import load
     from cyberos.index import sync
     from cyberos.index.entry import ABSENT, READY
 
     root = output.root_of(ctx)
+    stores = (choose(AUTO, load(root)["fallback"].value).store,)
     try:
         with indexing.bar() as told:
-            made = sync.rebuild(root, progress=told) if rebuild else sync.sync(root, careful=True, progress=told)
+            if rebuild:
+                made = sync.rebuild(root, stores, progress=told)
+            else:
+                made = sync.sync(root, stores, careful=True, progress=told)
     except OSError as error:
         raise click.ClickException(f"the index cannot be written: {error.strerror or error}") from None
     with made:

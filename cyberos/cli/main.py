@@ -29,6 +29,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "episode": ("cyberos.cli.episode:episode", "Log what was done: one episode, or many from a file."),
     "recall-similar": ("cyberos.cli.recall:recall_similar", "Find episodes like a task, and how they went."),
     "eval": ("cyberos.cli.eval:evaluate", "Measure recall on probes of your own."),
+    "recall": ("cyberos.cli.full_text:recall", "Find memories of any kind by their words."),
+    "search": ("cyberos.cli.search:search", "Find memories of any kind by their meaning."),
     "put": ("cyberos.cli.put:put", "Write a memory of another kind (a fact, a decision, ...)."),
     "read": ("cyberos.cli.read:read", "Show one memory."),
     "list": ("cyberos.cli.list:list_memories", "List memories, newest first."),

@@ -12,11 +12,10 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from cyberos.core import layout, ranking
+from cyberos.core import backends, layout, ranking, settings
 from cyberos.core.errors import VaultNotFound
-from cyberos.index import bodies, sync
+from cyberos.index import bodies, engines, sync
 from cyberos.index.calibration import relevance
-from cyberos.index.engines import WHOOSH
 from cyberos.index.entry import READY
 from cyberos.index.fulltext import IndexDamaged, Scored
 
@@ -98,14 +97,15 @@ def recall(
     Raises: VaultNotFound; ValueError for k below 1 or a cut-off outside [0, 1].
     """
     asked = Query(query, k, min_relevance, memory_kind, scope)
-    return ask(store_path, lambda index: search(index, asked), writable=writable).hits[:k]
+    chosen = backends.choose(backends.AUTO, settings.load(store_path)["fallback"].value)
+    return ask(store_path, lambda index: search(index, asked), stores=(chosen.store,), writable=writable).hits[:k]
 
 
 def ask(
     root: str | os.PathLike[str],
     question: Callable[[Synced], Answer],
     *,
-    stores: Sequence[str] = (WHOOSH,),
+    stores: Sequence[str] = (engines.WHOOSH,),
     writable: bool = True,
     progress: Progress | None = None,
 ) -> Answer:

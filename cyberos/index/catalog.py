@@ -135,9 +135,10 @@ class Catalog(Database):
             found = self.all("SELECT count(*) FROM memories WHERE state = ? AND kind = ?", state, kind)
         return int(found[0][0])
 
-    def has_ready(self, kind: str) -> bool:
-        """Report whether any memory of this kind can be recalled."""
-        return bool(self.all("SELECT 1 FROM memories WHERE state = 'ready' AND kind = ? LIMIT 1", kind))
+    def has_ready(self, kind: str | None) -> bool:
+        """Report whether any memory of this kind, or of any, can be recalled."""
+        found = "SELECT 1 FROM memories WHERE state = 'ready'"
+        return bool(self.all(f"{found} LIMIT 1") if kind is None else self.all(f"{found} AND kind = ? LIMIT 1", kind))
 
     def history(self, task: str) -> dict[str, int]:
         """Count the episodes of exactly this task by label."""
