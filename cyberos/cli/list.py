@@ -11,7 +11,7 @@ from cyberos.core import layout
 
 if TYPE_CHECKING:
     from cyberos.index.entry import Entry
-    from cyberos.index.sync import Synced
+    from cyberos.index.synced import Synced
 
 _TITLE = 70
 
@@ -31,7 +31,7 @@ def list_memories(ctx: click.Context, *, kind: str | None, limit: int, as_json: 
     """List memories, the last logged first; forgotten ones are not shown."""
     from cyberos.index.sync import sync
 
-    with sync(output.root_of(ctx), full_text=False) as index:
+    with sync(output.root_of(ctx), ()) as index:
         items = [_item(index, entry) for entry in index.catalog.newest(kind, limit)]
         if index.warning is not None:
             output.note(f"note: {index.warning}")

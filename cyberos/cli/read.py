@@ -15,7 +15,7 @@ from cyberos.core.errors import InvalidMemory, MemoryNotFound
 from cyberos.core.render import escape
 
 if TYPE_CHECKING:
-    from cyberos.index.sync import Synced
+    from cyberos.index.synced import Synced
 
 
 @click.command(epilog="Example: cyberos read memories/episodes/d4/12/d4127a3b-1f2c3d.md --json")
@@ -31,7 +31,7 @@ def read(ctx: click.Context, path: str, *, as_json: bool) -> None:
     name = path_of(root, path)
     from cyberos.index.sync import sync
 
-    with sync(root, full_text=False) as index:
+    with sync(root, ()) as index:
         blob, warning = load(index, name)
     if warning:
         output.note(f"warning: {name}: {warning}")

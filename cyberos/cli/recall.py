@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import os
 
     from cyberos.core.reader import RecallHit
-    from cyberos.index.sync import Synced
+    from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
 __all__ = ["combined_score", "recall_similar", "run"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cyberos.index.entry import Entry
-    from cyberos.index.sync import Synced
+    from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
     Answer = TypeVar("Answer")

@@ -1,36 +1,35 @@
 """`.cyberos/index/catalog.sqlite`: what the index knows of each memory, and how much of the ledger it has seen.
 
     memories   path -> kind, scope, state, the digests that may stand there, fields, times; one row a path
+    stores     name -> how far a store (an engine's index) has followed the memories, and its stamp; those in use
     segments   path -> size, time, whole bytes applied and their SHA-256
     joints     hashes of the last row of each transaction: all that another row can name as its parent
     uses       path -> how often it was recalled with an intent; the one table that the ledger cannot give back
-    meta       version, heads, vaults, folder times, the full-text engine's stamp
+    meta       version, heads, vaults, folder times, the number of the last change
 
-`wanted` begins the digest of the document that the engine should hold and `held` of the one it does, empty for none:
-where they differ there is work left, so that a crash between the two stores loses nothing. All of it is derived; on
-any doubt it is made again.
+`wanted` begins the digest of the document that every store should hold, empty for none. A row whose `wanted` changes
+gets the next number as its `change`; a store holds all that was wanted up to the number that it has `seen`, so what
+lies above is its work left, and a crash between catalog and store loses nothing. A store that was never asked has no
+row and costs nothing. All of it is derived; on any doubt it is made again.
 
-Source: DESIGN section 6; sqlite.org/pragma.html#pragma_secure_delete.
+Source: DESIGN section 6.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import layout
-from cyberos.core.errors import VaultLocked
+from cyberos.index.database import Database
 from cyberos.index.entry import FORGOTTEN, GONE, READY, Entry, seal, task_key
 from cyberos.index.fulltext import IndexDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-VERSION = 1
+VERSION = 2
 NAME = f"{layout.INDEX}/catalog.sqlite"
-_BUSY_S = 5.0
 _SHORT = 16  # hex digits of a digest that tell one document of a path from another
 
 
@@ -43,15 +42,24 @@ class Mark(NamedTuple):
     digest: str
 
 
+class Reach(NamedTuple):
+    """How far a store is: the stamp of its last confirmed commit, of the last one begun, and the change it has seen."""
+
+    stamp: str | None = None
+    attempt: str | None = None
+    seen: int = 0
+
+
 _COLUMNS = ", ".join(Entry._fields)
 _SCHEMA = f"""
 CREATE TABLE memories (
     {_COLUMNS.replace("path,", "path PRIMARY KEY,")},
-    wanted TEXT NOT NULL, held TEXT NOT NULL DEFAULT '', seal INTEGER NOT NULL
+    wanted TEXT NOT NULL, change INTEGER NOT NULL, seal INTEGER NOT NULL
 );
-CREATE INDEX memories_pending ON memories (path) WHERE wanted <> held;
+CREATE INDEX memories_change ON memories (change);
 CREATE INDEX memories_state ON memories (state, kind);
 CREATE INDEX memories_newest ON memories (last_seen_at, seq);
+CREATE TABLE stores (name TEXT PRIMARY KEY, stamp, attempt, seen INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE TABLE segments (path TEXT PRIMARY KEY, size, mtime_ns, whole, digest) WITHOUT ROWID;
 CREATE TABLE joints (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE uses (path TEXT PRIMARY KEY, uses INTEGER NOT NULL) WITHOUT ROWID;
@@ -59,46 +67,35 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
-class Catalog:
+class Catalog(Database):
     """An open catalog; `path` is absolute, or None for one in memory. Close it.
 
     Raises, from each method: IndexDamaged, VaultLocked when another process writes for longer than we may wait.
     """
 
     def __init__(self, path: str | None, *, readonly: bool = False) -> None:
-        import sqlite3
-
-        self.path = path
-        where = ":memory:" if path is None else f"file:{_quoted(path)}?mode={'ro' if readonly else 'rwc'}"
-        with _faults(path):
-            self._db = sqlite3.connect(where, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            try:
-                self._open(readonly=readonly)
-            except BaseException:
-                self._db.close()
-                raise
+        super().__init__(path, "catalog", readonly=readonly)
+        try:
+            self._open(readonly=readonly)
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self, *, readonly: bool) -> None:
-        for pragma in ("secure_delete = ON", "cell_size_check = ON", "synchronous = NORMAL"):
-            self._db.execute(f"PRAGMA {pragma}")
-        found = self._db.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
-        if found is None and not readonly:
-            self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        if not self.all("SELECT name FROM sqlite_master WHERE name = 'meta'") and not readonly:
+            self.make(_SCHEMA)
             self.set(version=VERSION)
         if self.get("version") != VERSION:
             raise IndexDamaged("catalog", "it was made by another version")
 
-    def close(self) -> None:
-        self._db.close()
-
     def get(self, key: str) -> Any:
         """Give a value of `meta`, or None."""
-        found = self._all("SELECT value FROM meta WHERE key = ?", key)
-        with _faults(self.path):
+        found = self.all("SELECT value FROM meta WHERE key = ?", key)
+        with self.faults():
             return json.loads(found[0][0]) if found else None
 
     def set(self, **values: Any) -> None:
-        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(key, json.dumps(values[key])) for key in values])
+        self.write("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(key, json.dumps(values[key])) for key in values])
 
     # memories
 
@@ -119,24 +116,24 @@ class Catalog:
         return self._entries(f"{where} ORDER BY last_seen_at DESC, seq DESC, path LIMIT ?2", kind, limit)
 
     def _entries(self, where: str, *values: Any) -> list[Entry]:
-        return [_unsealed(row) for row in self._all(f"SELECT {_COLUMNS}, seal FROM memories WHERE {where}", *values)]  # noqa: S608
+        return [_unsealed(row) for row in self.all(f"SELECT {_COLUMNS}, seal FROM memories WHERE {where}", *values)]  # noqa: S608
 
     def count(self, state: str, kind: str | None = None) -> int:
         """Count the memories in this state, of one kind or of all."""
         if kind is None:
-            found = self._all("SELECT count(*) FROM memories WHERE state = ?", state)
+            found = self.all("SELECT count(*) FROM memories WHERE state = ?", state)
         else:
-            found = self._all("SELECT count(*) FROM memories WHERE state = ? AND kind = ?", state, kind)
+            found = self.all("SELECT count(*) FROM memories WHERE state = ? AND kind = ?", state, kind)
         return int(found[0][0])
 
     def has_ready(self, kind: str) -> bool:
         """Report whether any memory of this kind can be recalled."""
-        return bool(self._all("SELECT 1 FROM memories WHERE state = 'ready' AND kind = ? LIMIT 1", kind))
+        return bool(self.all("SELECT 1 FROM memories WHERE state = 'ready' AND kind = ? LIMIT 1", kind))
 
     def history(self, task: str) -> dict[str, int]:
         """Count the episodes of exactly this task by label."""
         stem = layout.episode_stem(task)
-        found = self._all(
+        found = self.all(
             # the plus keeps sqlite from the index on the state, which would read nearly every memory
             "SELECT label, count(*) FROM memories WHERE path > ? AND path < ? AND task = ? AND +state = 'ready' "
             "GROUP BY label ORDER BY label",
@@ -145,110 +142,111 @@ class Catalog:
         return {str(label): int(count) for label, count in found}
 
     def save(self, entries: Iterable[Entry]) -> None:
-        """Write entries over those of the same paths."""
+        """Write entries over those of the same paths, inside `writing`."""
         entries = list(entries)
-        marks = ", ".join("?" * (len(Entry._fields) + 2))
+        last = self.get("change") or 0
+        rows = [
+            (*entry, entry.digest[:_SHORT] if entry.state == READY else "", last + number, seal(entry))
+            for number, entry in enumerate(entries, 1)
+        ]
+        marks = ", ".join("?" * (len(Entry._fields) + 3))
         renew = ", ".join(f"{name} = excluded.{name}" for name in (*Entry._fields[1:], "wanted", "seal"))
-        self._write(
-            f"INSERT INTO memories ({_COLUMNS}, wanted, seal) VALUES ({marks}) "  # noqa: S608
+        renew += ", change = CASE wanted WHEN excluded.wanted THEN change ELSE excluded.change END"
+        self.write(
+            f"INSERT INTO memories ({_COLUMNS}, wanted, change, seal) VALUES ({marks}) "  # noqa: S608
             f"ON CONFLICT (path) DO UPDATE SET {renew}",
-            [(*entry, entry.digest[:_SHORT] if entry.state == READY else "", seal(entry)) for entry in entries],
+            rows,
         )
+        self.set(change=last + len(entries))
         left = [(entry.path,) for entry in entries if entry.state in (FORGOTTEN, GONE)]
-        self._write("DELETE FROM uses WHERE path = ?", left)
+        self.write("DELETE FROM uses WHERE path = ?", left)
 
-    # the engine
+    # the stores
 
-    def pending(self) -> list[tuple[Entry, bool]]:
-        """Give the memories that the engine must take (True) or drop (False)."""
-        found = self._all(f"SELECT {_COLUMNS}, seal, wanted FROM memories WHERE wanted <> held")  # noqa: S608
+    def stores(self) -> dict[str, Reach]:
+        """Give the stores in use: those that were told to hold anything."""
+        return {name: Reach(*rest) for name, *rest in self.all("SELECT * FROM stores")}
+
+    def pending(self, store: str) -> list[tuple[Entry, bool]]:
+        """Give the memories that a store must take (True) or drop (False), in the order of their changes."""
+        found = self.all(
+            f"SELECT {_COLUMNS}, seal, wanted FROM memories WHERE change > ?1 AND (wanted <> '' OR ?1) ORDER BY change",  # noqa: S608
+            self._seen(store),
+        )
         return [(_unsealed(row[:-1]), bool(row[-1])) for row in found]
 
-    def has_pending(self) -> bool:
-        return bool(self._all("SELECT 1 FROM memories WHERE wanted <> held LIMIT 1"))
+    def has_pending(self, store: str) -> bool:
+        found = "SELECT 1 FROM memories WHERE change > ?1 AND (wanted <> '' OR ?1) LIMIT 1"
+        return bool(self.all(found, self._seen(store)))
 
-    def confirm(self, stamp: str) -> None:
-        """Record that the engine now holds what was wanted, under this stamp; drop what is gone."""
-        with self.writing():
-            self._write("UPDATE memories SET held = wanted WHERE wanted <> held")
-            self._write("DELETE FROM memories WHERE state = 'gone'")
-            self.set(stamp=stamp, purge=False)
+    def _seen(self, store: str) -> int:
+        return max((number for (number,) in self.all("SELECT seen FROM stores WHERE name = ?", store)), default=0)
 
-    def forget_engine(self) -> None:
-        """Record that the engine holds nothing."""
+    def attempt(self, store: str, stamp: str) -> None:
+        """Record that the store is about to commit under this stamp; it is in use from now on."""
+        insert = "INSERT INTO stores (name, attempt) VALUES (?, ?)"
+        self.write(f"{insert} ON CONFLICT (name) DO UPDATE SET attempt = excluded.attempt", [(store, stamp)])
+
+    def confirm(self, store: str, stamp: str, *, last: str | None = None) -> None:
+        """Record that the store, under this stamp, holds what was wanted: all, or up to the change of the path `last`.
+
+        What is gone is dropped once every store in use let go of it.
+        """
+        asked = (
+            "SELECT value FROM meta WHERE key = 'change'"
+            if last is None
+            else "SELECT change FROM memories WHERE path = ?"
+        )
+        found = self.all(asked, *([] if last is None else [last]))
         with self.writing():
-            self._write("UPDATE memories SET held = ''")
-            self.set(stamp=None, attempt=None)
+            seen = int(found[0][0]) if found else 0
+            self.write("UPDATE stores SET stamp = ?, seen = ? WHERE name = ?", [(stamp, seen, store)])
+            self.write("DELETE FROM memories WHERE state = 'gone' AND change <= (SELECT min(seen) FROM stores)")
+
+    def forget_store(self, store: str) -> None:
+        """Record that the store holds nothing, and is not in use until it is told to hold something."""
+        self.write("DELETE FROM stores WHERE name = ?", [(store,)])
 
     # the ledger
 
     def marks(self, folder: str) -> dict[str, Mark]:
         """Give the segments applied of one day's folder."""
-        found = self._all("SELECT * FROM segments WHERE path > ? AND path < ?", f"{folder}/", f"{folder}0")
+        found = self.all("SELECT * FROM segments WHERE path > ? AND path < ?", f"{folder}/", f"{folder}0")
         return {path: Mark(*rest) for path, *rest in found}
 
     def save_marks(self, marks: dict[str, Mark], *, whole: bool) -> None:
         """Write segments' marks; `whole`: these are all that there are."""
         if whole:
-            self._write("DELETE FROM segments")
+            self.write("DELETE FROM segments")
         rows = [(path, *mark) for path, mark in marks.items()]
-        self._write("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)", rows)
+        self.write("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)", rows)
 
     def has_joint(self, name: str) -> bool:
         """Report whether a transaction that ends in the row of this hash was applied."""
-        return bool(self._all("SELECT 1 FROM joints WHERE hash = ?", bytes.fromhex(name)))
+        return bool(self.all("SELECT 1 FROM joints WHERE hash = ?", bytes.fromhex(name)))
 
     def save_joints(self, names: Iterable[str], *, whole: bool) -> None:
         if whole:
-            self._write("DELETE FROM joints")
-        self._write("INSERT OR IGNORE INTO joints VALUES (?)", [(bytes.fromhex(name),) for name in names])
+            self.write("DELETE FROM joints")
+        self.write("INSERT OR IGNORE INTO joints VALUES (?)", [(bytes.fromhex(name),) for name in names])
 
     # uses
 
     def uses(self, path: str) -> int:
         """Give how often a memory was recalled with an intent."""
-        found = self._all("SELECT uses FROM uses WHERE path = ?", path)
+        found = self.all("SELECT uses FROM uses WHERE path = ?", path)
         return int(found[0][0]) if found else 0
 
     def all_uses(self) -> dict[str, int]:
-        return dict(self._all("SELECT path, uses FROM uses"))
+        return dict(self.all("SELECT path, uses FROM uses"))
 
     def note_uses(self, uses: dict[str, int]) -> None:
         """Add to the counts."""
         with self.writing():
-            self._write(
+            self.write(
                 "INSERT INTO uses VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET uses = uses + excluded.uses",
                 list(uses.items()),
             )
-
-    # sqlite
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Commit all that is written inside at once, or nothing."""
-        self._write("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._write("ROLLBACK")
-            raise
-        self._write("COMMIT")
-
-    def vacuum(self) -> None:
-        """Write the whole file anew, so that nothing of what was deleted stays in it."""
-        self._write("VACUUM")
-
-    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with _faults(self.path):
-            return self._db.execute(statement, values).fetchall()
-
-    def _write(self, statement: str, rows: list[tuple[Any, ...]] | None = None) -> None:
-        with _faults(self.path):
-            if rows is None:
-                self._db.execute(statement)
-            else:
-                self._db.executemany(statement, rows)
 
 
 def _unsealed(row: tuple[Any, ...]) -> Entry:
@@ -256,27 +254,3 @@ def _unsealed(row: tuple[Any, ...]) -> Entry:
     if seal(entry) != row[-1]:
         raise IndexDamaged("catalog", "a row is not as it was written")
     return entry
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
-
-
-@contextmanager
-def _faults(path: str | None) -> Iterator[None]:
-    """Turn sqlite's errors into ours: neither another process's lock nor a disk that takes no writes is damage."""
-    import sqlite3
-
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise VaultLocked(str(path), _BUSY_S, "another process that writes the index") from None
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_PERM):
-            raise OSError(errno.EROFS, str(error), path) from None
-        raise IndexDamaged("catalog", str(error)) from None
-    except (ValueError, TypeError, OverflowError) as error:
-        raise IndexDamaged("catalog", str(error)) from None

@@ -1,9 +1,9 @@
 """What every full-text engine is: one interface, one scale. An engine brings the postings, the maths are here.
 
-    plan = make_plan(query, frequency, documents)       which terms to ask the engine for, and their weights
-    scores = add_up(plan, postings_of, saturation_of)   BM25 of all documents that hold one of them
-    ranked = best(scores, path_of, limit)               the highest BM25 sums, in an order that a rebuild keeps
-    ratios(ranked, plan, present)                       the same on the scale [0, 1]
+    plan = make_plan(query, frequency, documents)   which terms to ask the engine for, and their weights
+    scores = add_up(plan, postings, limit)          BM25 of documents that hold one of them, of the best at least
+    ranked = best(scores, path_of, limit)           the highest BM25 sums, in an order that a rebuild keeps
+    ratios(ranked, plan, present)                   the same on the scale [0, 1]
 
 The formulas (q the query, d a document, n(t) the number of documents with term t, N of all):
 
@@ -26,7 +26,7 @@ Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Luc
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import Counter
 from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -34,7 +34,7 @@ from cyberos.core.errors import CyberosError
 from cyberos.index.tokens import content, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 K1 = 1.2
 B = 0.75
@@ -81,8 +81,24 @@ class IndexDamaged(CyberosError):
         return "it is rebuilt at the next recall; if not, delete .cyberos/index"
 
 
-class FullText(Protocol):
-    """A full-text index. One object may be shared by threads; writers are kept apart by the caller's lock."""
+class EngineUnavailable(CyberosError):
+    """An engine cannot be used by this Python."""
+
+    def __init__(self, engine: str, reason: str) -> None:
+        super().__init__(engine, reason)
+        self.engine = engine
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the {self.engine} engine cannot be used: {self.reason}"
+
+    @property
+    def hint(self) -> str:
+        return 'use another: --backend whoosh, or fallback = "whoosh" in cyberos.toml'
+
+
+class Store(Protocol):
+    """An engine's index. One object may be shared by threads; writers are kept apart by the caller's lock."""
 
     name: str
 
@@ -103,12 +119,6 @@ class FullText(Protocol):
         `progress` is told how many documents have been added. Raises: IndexDamaged, VaultLocked.
         """
 
-    def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
-        """Return the best hits, best first, equal ones by path; none when the index is empty or absent.
-
-        Raises: IndexDamaged.
-        """
-
     def count(self) -> int:
         """Return how many documents the index holds. Raises: IndexDamaged."""
 
@@ -122,11 +132,36 @@ class FullText(Protocol):
         """Let go of open files; the next call opens them again."""
 
 
+class FullText(Store, Protocol):
+    """A store that is asked by words."""
+
+    def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
+        """Return the best hits, best first, equal ones by path; none when the index is empty or absent.
+
+        Raises: IndexDamaged.
+        """
+
+    def compare(
+        self, query: str, *, kind: str | None, scope: str | None, limit: int, also: Collection[str]
+    ) -> Compared:
+        """Search, and add those of `also` that are not among the best and share a term with the query.
+
+        Raises: IndexDamaged.
+        """
+
+
 class Plan(NamedTuple):
     """`asked` holds (term, weight), the heaviest first; `whole` is the weight of these and of the terms never seen."""
 
     asked: tuple[tuple[str, float], ...]
     whole: float
+
+
+class Compared(NamedTuple):
+    """What a query asks for, and its hits: the best, best first, and then those that were named."""
+
+    plan: Plan
+    hits: list[Scored]
 
 
 def make_plan(query: str, frequency: Callable[[str], int], documents: int) -> Plan:
@@ -161,16 +196,84 @@ def saturation(length: float, mean: float) -> float:
     return K1 * (1 - B + B * length / mean)
 
 
-def add_up(
-    plan: Plan, postings_of: Callable[[str], Iterable[tuple[int, float]]], saturation_of: Callable[[int], float]
-) -> dict[int, float]:
-    """Return the BM25 of every document that holds a term asked for; postings are (number, times)."""
-    scores: dict[int, float] = defaultdict(float)
-    for term, weight in plan.asked:
-        for number, times in postings_of(term):
+class Postings(Protocol):
+    """What an engine brings to a question: the documents of one commit that pass its filters, by numbers of its own.
+
+    A posting is (number, times); `frequency` and `documents` count those that do not pass, too.
+    """
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+
+    def frequency(self, term: str) -> int:
+        """Count the documents that hold a term."""
+
+    def of(self, term: str) -> Iterable[tuple[int, float]]:
+        """Give the postings of a term."""
+
+    def among(self, term: str, numbers: Collection[int]) -> Iterable[tuple[int, float]]:
+        """Give the postings of a term in these documents; those of others may come too."""
+
+    def saturation(self, number: int) -> float:
+        """Give BM25's length term of a document."""
+
+    def path(self, number: int) -> str:
+        """Give the path of a document."""
+
+    def numbers(self, paths: Collection[str]) -> Collection[int]:
+        """Give the numbers of these paths, as far as they are there and pass."""
+
+
+def compare(query: str, postings: Postings, limit: int, also: Collection[str] = ()) -> Compared:
+    """Search: the `limit` best, and of the paths in `also` those that share a term with the query and are not among."""
+    plan = make_plan(query, postings.frequency, postings.documents)
+    ranked = best(add_up(plan, postings, limit), postings.path, limit)
+    first = [number for *_, number in ranked[:1]]
+    present = {term for term, _ in plan.asked if any(number in first for number, _ in postings.among(term, first))}
+    pairs = {path: score for path, score, _ in ranked}
+    others = set(postings.numbers(also)).difference(number for *_, number in ranked)
+    more = _add_among(plan, postings, dict.fromkeys(others, 0.0))
+    pairs |= {postings.path(number): score for number, score in more.items() if score}
+    return Compared(plan, ratios(list(pairs.items()), plan, present))
+
+
+def add_up(plan: Plan, postings: Postings, limit: int) -> dict[int, float]:
+    """Return the BM25 of documents that hold a term asked for: of the `limit` best at least, equal ones too.
+
+    Once the common terms that are left could not lift a new document among the best, only those that can still be
+    among them are looked at.
+    """
+    scores: dict[int, float] = {}
+    left = sum(weight for _, weight in plan.asked)
+    for place, (term, weight) in enumerate(plan.asked):
+        # the most that a term can give is less than its weight, so a document below the bar minus `left` is out
+        bar = _bar(scores, limit, left)
+        if bar is not None:
+            scores = {number: score for number, score in scores.items() if score + left >= bar}
+            return _add_among(plan._replace(asked=plan.asked[place:]), postings, scores)
+        for number, times in postings.of(term):
             # weight(t) * f / (f + saturation); the factor k1 + 1 of all cancels in the ratio
-            scores[number] += weight * times / (times + saturation_of(number))
+            scores[number] = scores.get(number, 0.0) + weight * times / (times + postings.saturation(number))
+        left -= weight
     return scores
+
+
+def _add_among(plan: Plan, postings: Postings, scores: dict[int, float]) -> dict[int, float]:
+    """Add the BM25 of these documents alone."""
+    for term, weight in plan.asked if scores else ():
+        for number, times in postings.among(term, scores):
+            if number in scores:
+                scores[number] += weight * times / (times + postings.saturation(number))
+    return scores
+
+
+def _bar(scores: Mapping[int, float], limit: int, left: float) -> float | None:
+    """Return the score of the last of the best, or None while documents without a score could still reach it."""
+    if len(scores) < limit or limit < 1 or max(scores.values()) <= left:
+        return None
+    bar = heapq.nlargest(limit, scores.values())[-1]
+    return bar if bar > left else None
 
 
 def best(scores: Mapping[int, float], path_of: Callable[[int], str], limit: int) -> list[tuple[str, float, int]]:

@@ -26,9 +26,10 @@ from weakref import WeakSet
 from cyberos.core.errors import VaultLocked
 from cyberos.index import fulltext, tokens, voucher
 from cyberos.index.fulltext import IndexDamaged
+from cyberos.index.whoosh_view import View, iter_postings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
 FORMAT = 1
@@ -51,7 +52,7 @@ class WhooshFullText:
         self._folder = None if folder is None else str(folder)
         self._readonly = readonly
         self._guard = threading.RLock()
-        self._view: _View | None = None
+        self._view: View | None = None
         self._next_stamp: str | None = None
         self._storage = _make_storage(self._folder, self._write_sheet)
 
@@ -67,9 +68,16 @@ class WhooshFullText:
             return 0 if view is None else int(view.reader.doc_count())
 
     def search(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[fulltext.Scored]:
+        return self.compare(query, kind=kind, scope=scope, limit=limit, also=()).hits
+
+    def compare(
+        self, query: str, *, kind: str | None, scope: str | None, limit: int, also: Collection[str]
+    ) -> fulltext.Compared:
         with self._guard, self._damage():
             view = self._open()
-            return [] if view is None else view.search(query, kind, scope, limit)
+            if view is None:
+                return fulltext.Compared(fulltext.Plan((), 0.0), [])
+            return fulltext.compare(query, view.postings(kind, scope), limit, also)
 
     def apply(
         self,
@@ -95,7 +103,7 @@ class WhooshFullText:
 
     def _remove(self, writer: Any, old: Any, path: str) -> None:
         with self._damage(spare=OSError):
-            for number, _ in _iter_postings(old, "path", path):
+            for number, _ in iter_postings(old, "path", path):
                 writer.delete_document(number)
 
     def purge(self) -> None:
@@ -126,7 +134,7 @@ class WhooshFullText:
         """Return the number of the newest commit, -1 when there is none."""
         return max((int(found[1]) for name in self._storage.list() if (found := _TABLE.fullmatch(name))), default=-1)
 
-    def _open(self) -> _View | None:
+    def _open(self) -> View | None:
         """Return a view of the newest commit, the one already open if it is that; None when there is no index."""
         _limit_pickles()
         for _ in range(OPEN_TRIES):
@@ -139,7 +147,7 @@ class WhooshFullText:
                 if self._view is None or self._view.sheet != sheet:
                     self.close()
                     stamp = voucher.read_sheet(self._folder, sheet, _made_by(), self.name)
-                    self._view = _View(_make_index(self._storage).reader(), sheet, stamp)
+                    self._view = View(_make_index(self._storage).reader(), sheet, stamp)
             except OSError:
                 # A writer may have committed meanwhile and removed what we were about to read.
                 if self._newest() == number:
@@ -198,45 +206,6 @@ class WhooshFullText:
     def _refuse_readonly(self) -> None:
         if self._readonly:
             raise PermissionError(f"the {self.name} index was opened for reading only")
-
-
-class _View:
-    """One commit, opened for searching."""
-
-    def __init__(self, reader: Any, sheet: bytes, stamp: str | None) -> None:
-        self.reader = reader
-        self.sheet = sheet
-        self.stamp = stamp
-        mean = reader.field_length("text") / max(1, reader.doc_count_all()) or 1.0
-        self._saturation_of = cache(lambda number: fulltext.saturation(reader.doc_field_length(number, "text"), mean))
-        self._path_of = cache(lambda number: str(reader.stored_fields(number)["path"]))
-        self._holders_of = cache(lambda field, value: {number for number, _ in _iter_postings(reader, field, value)})
-
-    def search(self, query: str, kind: str | None, scope: str | None, limit: int) -> list[fulltext.Scored]:
-        plan = fulltext.make_plan(query, partial(self.reader.doc_frequency, "text"), self.reader.doc_count_all())
-        scores = fulltext.add_up(plan, partial(_iter_postings, self.reader, "text"), self._saturation_of)
-        for field, value in (("kind", kind), ("scope", scope)):
-            if value is not None:
-                holders = self._holders_of(field, value)
-                scores = {number: score for number, score in scores.items() if number in holders}
-        ranked = fulltext.best(scores, self._path_of, limit)
-        present = {term for term, _ in plan.asked if ranked and self._has(ranked[0][2], term)}
-        return fulltext.ratios([(path, score) for path, score, _ in ranked], plan, present)
-
-    def _has(self, number: int, term: str) -> bool:
-        matcher = self.reader.postings("text", term)
-        matcher.skip_to(number)
-        return matcher.is_active() and bool(matcher.id() == number)
-
-
-def _iter_postings(reader: Any, field: str, text: str) -> Iterator[tuple[int, float]]:
-    """Yield (number, times) of the documents that hold a term."""
-    for leaf, base in reader.leaf_readers():
-        if (field, text) in leaf:
-            matcher = leaf.postings(field, text)
-            while matcher.is_active():
-                yield base + matcher.id(), matcher.weight()
-                matcher.next()
 
 
 def _make_storage(folder: str | None, before_commit: Callable[[str, str], None]) -> Any:

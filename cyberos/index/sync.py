@@ -1,11 +1,11 @@
-"""Bringing the index up to date with the ledger: the catalog first, then the full-text engine.
+"""Bringing the index up to date with the ledger: the catalog first, then the stores that are asked for.
 
-    .cyberos/index/lock             held while either is written; readers take it only when something is new
+    .cyberos/index/lock             held while any is written; readers take it only when something is new
     .cyberos/index/catalog.sqlite   see `catalog`
-    .cyberos/index/whoosh/          see `fulltext_whoosh`
+    .cyberos/index/<store>/         see `engines`; there only if it was ever asked for
 
-The catalog records what the engine should hold and what it does hold, so a crash between the two is made good by the
-next sync. Damage in either is no error: it is made again from the ledger and the files. When another process holds
+The catalog records what a store should hold and how far it has come, so a crash between the two is made good by the
+next sync. Damage in any is no error: it is made again from the ledger and the files. When another process holds
 the lock for long, the answer comes from what is there; when the folder cannot be written, from an index in memory.
 
 Source: DESIGN section 6.
@@ -17,7 +17,7 @@ import os
 import threading
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from cyberos.core import layout
 from cyberos.core.errors import UnsafePath, VaultLocked
@@ -25,125 +25,74 @@ from cyberos.core.files import Files
 from cyberos.core.lock import lock
 from cyberos.index import bodies, changes, engines, upkeep
 from cyberos.index.catalog import NAME, Catalog
-from cyberos.index.entry import ABSENT, GONE, READY
-from cyberos.index.fulltext import FullText, IndexDamaged
+from cyberos.index.fulltext import IndexDamaged
+from cyberos.index.synced import Synced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from cyberos.index.changes import Changes, Standing
+    from cyberos.index.fulltext import FullText
     from cyberos.index.upkeep import Progress
 
 LOCK = f"{layout.INDEX}/lock"
 WAIT_S = 3.0
 _BRIEFLY_S = 0.5
 
-_aside: dict[str, tuple[Catalog, FullText]] = {}
+_aside: dict[str, tuple[Catalog, dict[str, FullText]]] = {}
 _guard = threading.RLock()
-
-
-class Synced(NamedTuple):
-    """An index ready to be asked; a context manager that closes its catalog.
-
-    `behind` is what it has not seen, when another process was writing it; `reason` says why it is not the index on
-    disk or not up to date, or is None; `kept` is the engine of an index in memory, which this process keeps.
-    """
-
-    files: Files
-    catalog: Catalog
-    behind: Changes | None = None
-    reason: str | None = None
-    kept: FullText | None = None
-
-    @property
-    def engine(self) -> FullText:
-        """The full-text engine; not up to date where the catalog alone was asked for."""
-        return self.kept or engines.of(self.files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.kept is None:
-            self.catalog.close()
-
-    @property
-    def warning(self) -> str | None:
-        """What makes the answers of this index doubtful, in a sentence; None where nothing does."""
-        place = self.catalog.get("damage")
-        damage = (
-            f"the ledger is damaged at {place}, so memories may be missing: run `cyberos doctor`" if place else None
-        )
-        return "; ".join(filter(None, (self.reason, damage))) or None
-
-    def standing(self, path: str) -> Standing | None:
-        """Give what the ledger says of a path, as far as it was read; None when it says nothing."""
-        if self.behind is not None and (path in self.behind.standings or self.behind.is_whole):
-            return self.behind.standings.get(path)
-        entry = self.catalog.entry(path)
-        return changes.standing_of(entry) if entry is not None and entry.state != GONE else None
-
-    def unseen(self, kind: str | None) -> int:
-        """Count the memories that live but cannot be found: no file holds their bytes, or they are not indexed yet."""
-        count = self.catalog.count(ABSENT, kind)
-        count += sum(1 for entry, wanted in self.catalog.pending() if wanted and kind in (None, entry.kind))
-        for path, standing in (self.behind.standings if self.behind is not None else {}).items():
-            if standing.live and not standing.is_quarantined and kind in (None, layout.kind_of(path)):
-                entry = self.catalog.entry(path)
-                count += entry is None or entry.state not in (READY, ABSENT)
-        return count
 
 
 def sync(
     root: str | os.PathLike[str],
+    stores: Sequence[str] = (engines.WHOOSH,),
     *,
     writable: bool = True,
-    full_text: bool = True,
     careful: bool = False,
     afresh: bool = False,
     progress: Progress | None = None,
     wait_s: float = WAIT_S,
 ) -> Synced:
-    """Bring the index up to date as far as that can be done, and give it; without `full_text` the catalog alone.
+    """Bring the index up to date as far as that can be done, and give it; without stores the catalog alone.
 
     `careful` looks at everything under the lock even if nothing seems new, `afresh` begins from nothing. `progress` is
     told (done, all) documents.
     """
     files = _files(root)
-    found = None if careful or afresh else _current(files, full_text=full_text)
+    found = None if careful or afresh else _current(files, stores)
     if found is not None:
         return found
     if not writable:
-        return _in_memory(files, "the index may not be written", full_text=full_text, progress=progress)
+        return _in_memory(files, stores, "the index may not be written", progress)
     try:
-        return _update(files, full_text=full_text, progress=progress, wait_s=wait_s, afresh=afresh)
+        return _update(files, stores, progress, wait_s=wait_s, afresh=afresh)
     except VaultLocked as error:
-        return _as_it_is(
-            files, f"the index is being written by {error.holder}, so the answer is from what was there before"
-        )
+        reason = f"the index is being written by {error.holder}, so the answer is from what was there before"
+        return _as_it_is(files, stores, reason)
     except (OSError, UnsafePath, IndexDamaged) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return _in_memory(files, f"the index cannot be written ({reason})", full_text=full_text, progress=progress)
+        return _in_memory(files, stores, f"the index cannot be written ({reason})", progress)
 
 
-def _current(files: Files, *, full_text: bool) -> Synced | None:
+def _current(files: Files, stores: Sequence[str]) -> Synced | None:
     """Give the index on disk if nothing is new and nothing is left to do."""
     with suppress(IndexDamaged, OSError, VaultLocked):
         catalog = Catalog(_full(files, NAME), readonly=True)
         with suppress(IndexDamaged, OSError, VaultLocked):
-            if upkeep.is_current(files, catalog, engines.of(files) if full_text else None):
-                return Synced(files, catalog)
+            if upkeep.is_current(files, catalog, [engines.of(files, name) for name in stores]):
+                return Synced(files, catalog, stores)
         catalog.close()
     return None
 
 
-def _update(files: Files, *, full_text: bool, progress: Progress | None, wait_s: float, afresh: bool = False) -> Synced:
+def _update(
+    files: Files, stores: Sequence[str], progress: Progress | None, *, wait_s: float, afresh: bool = False
+) -> Synced:
     _make_folder(files)
     with lock(_full(files, LOCK), wait_s):
         uses = _salvage(files) if afresh else {}
         for is_last in (False, True):
             try:
-                made = _open_updated(files, full_text=full_text, progress=progress)
+                made = _open_updated(files, stores, progress)
             except IndexDamaged as error:
                 if is_last:
                     raise
@@ -159,56 +108,70 @@ def _salvage(files: Files) -> dict[str, int]:
     uses: dict[str, int] = {}
     with suppress(IndexDamaged, OSError, VaultLocked), closing(Catalog(_full(files, NAME), readonly=True)) as old:
         uses = old.all_uses()
-    _discard(files, "catalog")
-    engines.of(files).clear()
+    _discard_all(files)
     return uses
 
 
-def _open_updated(files: Files, *, full_text: bool, progress: Progress | None) -> Synced:
+def _open_updated(files: Files, stores: Sequence[str], progress: Progress | None, *, is_purge: bool = False) -> Synced:
     catalog = Catalog(_full(files, NAME))
     try:
-        upkeep.bring_up(files, catalog, engines.of(files) if full_text else None, progress)
+        upkeep.bring_up(files, catalog, [engines.of(files, name) for name in stores], progress)
+        if is_purge or (stores and catalog.get("purge")):
+            upkeep.purge(catalog, [engines.of(files, name) for name in engines.present(files)])
     except BaseException:
         catalog.close()
         raise
-    return Synced(files, catalog)
+    return Synced(files, catalog, stores)
 
 
-def _discard(files: Files, engine: str) -> None:
-    """Take away the store that is damaged: it is derived."""
-    if engine == "catalog":
+def _discard(files: Files, store: str) -> None:
+    """Take away the store that is damaged, or the catalog: it is derived."""
+    if store == "catalog":
         for ending in ("", "-journal", "-wal", "-shm"):
             files.remove(NAME + ending)
     else:
-        engines.of(files).clear()
+        engines.of(files, store).clear()
 
 
-def _as_it_is(files: Files, reason: str) -> Synced:
+def _discard_all(files: Files) -> None:
+    for store in ("catalog", *engines.present(files)):
+        _discard(files, store)
+
+
+def _as_it_is(files: Files, stores: Sequence[str], reason: str) -> Synced:
     """Give the index on disk though it is behind, with what it has not seen; an empty one when there is none."""
     for path in (_full(files, NAME), None):
         with suppress(IndexDamaged, OSError, VaultLocked):
             catalog = Catalog(path, readonly=path is not None)
             try:
-                return Synced(files, catalog, changes.read(files, catalog), reason)
+                return Synced(files, catalog, stores, changes.read(files, catalog), reason)
             except BaseException:
                 catalog.close()
                 raise
     raise AssertionError("unreachable")
 
 
-def _in_memory(files: Files, reason: str, *, full_text: bool, progress: Progress | None) -> Synced:
+def _in_memory(files: Files, stores: Sequence[str], reason: str, progress: Progress | None) -> Synced:
     """Give an index of this process alone, kept for its next question."""
     with _guard:
         if files.root not in _aside:
-            _aside[files.root] = (Catalog(None), engines.make(None))
-        catalog, engine = _aside[files.root]
-        upkeep.bring_up(files, catalog, engine if full_text else None, progress)
-    return Synced(files, catalog, None, f"{reason}, so one was built in memory", engine)
+            _aside[files.root] = (Catalog(None), {})
+        catalog, kept = _aside[files.root]
+        for name in stores:
+            kept[name] = kept.get(name) or engines.make(name, None)
+        upkeep.bring_up(files, catalog, [kept[name] for name in stores], progress)
+    return Synced(files, catalog, stores, None, f"{reason}, so one was built in memory", kept)
 
 
-def rebuild(root: str | os.PathLike[str], *, progress: Progress | None = None, wait_s: float = WAIT_S) -> Synced:
+def rebuild(
+    root: str | os.PathLike[str],
+    stores: Sequence[str] = (engines.WHOOSH,),
+    *,
+    progress: Progress | None = None,
+    wait_s: float = WAIT_S,
+) -> Synced:
     """Make the index again from nothing; only the counts of uses are kept. Raises: VaultLocked, OSError."""
-    return _update(_files(root), full_text=True, progress=progress, wait_s=wait_s, afresh=True)
+    return _update(_files(root), stores, progress, wait_s=wait_s, afresh=True)
 
 
 def damage(root: str | os.PathLike[str]) -> str | None:
@@ -219,7 +182,8 @@ def damage(root: str | os.PathLike[str]) -> str | None:
     try:
         with closing(Catalog(_full(files, NAME), readonly=True)) as catalog:
             catalog.entries()
-        engines.of(files).count()
+        for store in engines.present(files):
+            engines.of(files, store).count()
     except IndexDamaged as error:
         return str(error)
     except (OSError, VaultLocked):
@@ -231,8 +195,7 @@ def discard(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
     """Take the index away; the next recall makes it again. Counts of uses go too. Raises: VaultLocked, OSError."""
     files = _files(root)
     with lock(_full(files, LOCK), wait_s):
-        _discard(files, "catalog")
-        engines.of(files).clear()
+        _discard_all(files)
 
 
 def purge(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
@@ -243,16 +206,9 @@ def purge(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
     _make_folder(files)
     with lock(_full(files, LOCK), wait_s):
         try:
-            with _open_updated(files, full_text=False, progress=None) as index:
-                index.catalog.set(purge=True)
-                if index.engine.stamp() is not None:
-                    upkeep.feed(files, index.catalog, index.engine)
-                else:
-                    index.engine.clear()
-                    index.catalog.vacuum()
+            _open_updated(files, (), None, is_purge=True).catalog.close()
         except IndexDamaged:
-            _discard(files, "catalog")
-            engines.of(files).clear()
+            _discard_all(files)
 
 
 def look_again(index: Synced, paths: Iterable[str]) -> bool:

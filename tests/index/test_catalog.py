@@ -10,6 +10,7 @@ import pytest
 from cyberos.core.errors import VaultLocked
 from cyberos.core.layout import episode_stem
 from cyberos.index import catalog as module
+from cyberos.index import database
 from cyberos.index.catalog import Catalog, Mark
 from cyberos.index.entry import ABSENT, FORGOTTEN, GONE, READY, Entry, task_key
 from cyberos.index.fulltext import IndexDamaged
@@ -56,31 +57,78 @@ def test_a_later_entry_replaces_the_earlier(catalog):
     assert catalog.count(READY) == 0
 
 
-def test_pending_is_what_the_engine_lacks_or_must_drop(catalog):
+def hold(catalog, store, stamp="s1", **options):
+    """Do what a sync does with a store."""
+    catalog.attempt(store, stamp)
+    catalog.confirm(store, stamp, **options)
+
+
+def wanted(catalog, store="whoosh"):
+    return [(one.path[-4:-3], is_wanted) for one, is_wanted in catalog.pending(store)]
+
+
+def test_pending_is_what_the_store_lacks_or_must_drop(catalog):
     save(catalog, entry())
-    assert catalog.pending() == [(entry(), True)]
-    catalog.confirm("s1")
-    assert not catalog.has_pending()
+    assert catalog.pending("whoosh") == [(entry(), True)]
+    hold(catalog, "whoosh")
+    assert not catalog.has_pending("whoosh")
     save(catalog, entry())
-    assert not catalog.has_pending(), "the same document need not be indexed again"
+    assert not catalog.has_pending("whoosh"), "the same document need not be indexed again"
     save(catalog, entry(digest="d2" * 32))
-    assert [wanted for _, wanted in catalog.pending()] == [True]
+    assert [is_wanted for _, is_wanted in catalog.pending("whoosh")] == [True]
     save(catalog, entry(state=ABSENT))
-    assert [wanted for _, wanted in catalog.pending()] == [False]
-    catalog.confirm("s2")
-    assert catalog.get("stamp") == "s2"
-    catalog.forget_engine()
-    assert catalog.get("stamp") is None
-    assert not catalog.has_pending(), "the engine holds nothing of it, and should not"
+    assert [is_wanted for _, is_wanted in catalog.pending("whoosh")] == [False]
+    hold(catalog, "whoosh", "s2")
+    assert catalog.stores()["whoosh"].stamp == "s2"
+    catalog.forget_store("whoosh")
+    assert catalog.stores() == {}
+    assert not catalog.has_pending("whoosh"), "the store holds nothing of it, and should not"
 
 
-def test_what_is_gone_leaves_once_the_engine_let_go(catalog):
+def test_each_store_has_its_own_reach(catalog):
+    save(catalog, entry("memories/facts/aa/bb/a.md"))
+    hold(catalog, "whoosh")
+    save(catalog, entry("memories/facts/aa/bb/b.md"))
+    assert (wanted(catalog, "whoosh"), wanted(catalog, "fts5")) == ([("b", True)], [("a", True), ("b", True)])
+    hold(catalog, "fts5", "f1")
+    assert (wanted(catalog, "whoosh"), wanted(catalog, "fts5")) == ([("b", True)], [])
+    catalog.forget_store("fts5")
+    assert (wanted(catalog, "whoosh"), wanted(catalog, "fts5")) == ([("b", True)], [("a", True), ("b", True)])
+    assert set(catalog.stores()) == {"whoosh"}
+
+
+def test_a_store_may_follow_in_parts(catalog):
+    save(catalog, *(entry(f"memories/facts/aa/bb/{name}.md") for name in "cab"))
+    assert wanted(catalog) == [("c", True), ("a", True), ("b", True)]
+    hold(catalog, "vectors", last="memories/facts/aa/bb/a.md")
+    assert wanted(catalog, "vectors") == [("b", True)]
+    save(catalog, entry("memories/facts/aa/bb/c.md", state=FORGOTTEN, digest=""))
+    assert wanted(catalog, "vectors") == [("b", True), ("c", False)]
+    hold(catalog, "vectors", "s2")
+    assert not catalog.has_pending("vectors")
+
+
+def test_an_attempt_is_known_before_it_is_confirmed(catalog):
     save(catalog, entry())
-    catalog.confirm("s1")
+    catalog.attempt("whoosh", "s1")
+    assert catalog.stores()["whoosh"] == (None, "s1", 0)
+    catalog.confirm("whoosh", "s1")
+    catalog.attempt("whoosh", "s2")
+    assert catalog.stores()["whoosh"] == ("s1", "s2", 1)
+
+
+def test_what_is_gone_leaves_once_every_store_let_go(catalog):
+    save(catalog, entry())
+    hold(catalog, "whoosh")
+    hold(catalog, "fts5")
     save(catalog, entry(state=GONE))
     assert catalog.entry(entry().path) is not None
-    catalog.confirm("s2")
+    hold(catalog, "whoosh", "s2")
+    assert catalog.entry(entry().path) is not None
+    hold(catalog, "fts5", "s2")
     assert catalog.entry(entry().path) is None
+    save(catalog, entry("memories/facts/aa/bb/new.md"))
+    assert catalog.has_pending("whoosh"), "numbers of changes are never given twice"
 
 
 def test_a_transaction_is_all_or_nothing(catalog):
@@ -171,7 +219,7 @@ def test_no_file_to_read_is_damage_and_makes_none(tmp_path):
 
 
 def test_another_writer_is_waited_for_and_is_no_damage(catalog, file, monkeypatch):
-    monkeypatch.setattr(module, "_BUSY_S", 0.05)
+    monkeypatch.setattr(database, "BUSY_S", 0.05)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with closing(Catalog(None)), pytest.raises(VaultLocked):

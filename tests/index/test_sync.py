@@ -54,15 +54,15 @@ def entries(root, catalog):
     return found
 
 
-def synced(root, *, full_text=False):
-    with sync.sync(root, full_text=full_text) as index:
+def synced(root, stores=()):
+    with sync.sync(root, stores) as index:
         assert index.reason is None
         return entries(root, index.catalog)
 
 
 def fresh(root):
     with closing(Catalog(None)) as catalog:
-        upkeep.bring_up(Files(root), catalog, None)
+        upkeep.bring_up(Files(root), catalog, ())
         return entries(root, catalog)
 
 
@@ -415,7 +415,7 @@ def test_any_sequence_of_events_gives_what_a_fresh_reading_gives(repo: Repo, see
         work(repo, chance, names, step)
         if chance.random() < 0.7:
             assert synced(repo.root) == fresh(repo.root), f"step {step}"
-    assert synced(repo.root, full_text=True) == fresh(repo.root)
+    assert synced(repo.root, ("whoosh",)) == fresh(repo.root)
     assert paths(repo.root, "ship") <= ready(repo.root)
 
 
