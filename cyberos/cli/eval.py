@@ -129,7 +129,7 @@ def _episodes(root: Path) -> list[tuple[str, dict[str, Any]]]:
     from cyberos.index import sync
     from cyberos.index.entry import READY
 
-    with indexing.bar() as told, sync.sync(root, full_text=False, progress=told) as index:
+    with indexing.bar() as told, sync.sync(root, (), progress=told) as index:
         return [(one.path, one.frontmatter) for one in index.catalog.in_state(READY) if probing.is_episode(one.path)]
 
 

@@ -24,13 +24,14 @@ from cyberos.core.ranking import combined_score
 if TYPE_CHECKING:
     import os
 
-    from cyberos.core.reader import RecallHit
+    from cyberos.core.reader import Found, RecallHit
+    from cyberos.core.semantic import Way
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
 __all__ = ["combined_score", "recall_similar", "run"]
 
-BACKENDS = ("auto", "whoosh")
+BACKENDS = ("auto", "semantic", "whoosh", "fts5")
 _HOUR_US = 3_600_000_000
 
 
@@ -101,27 +102,26 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
         request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us
     )
 
-    def question(index: Synced) -> dict[str, Any]:
-        found = reader.search(index, asked)
+    def answer(index: Synced, found: Found, way: Way) -> dict[str, Any]:
         matches = sorted((_weigh(index, hit, request) for hit in found.hits), key=lambda match: match[0])[: request.k]
         if request.intent is not None:
             from cyberos.index import sync
 
             sync.note_uses(index, [match["path"] for _, match in matches])
-        unseen = index.unseen(layout.EPISODE) + len(found.dropped)
+        unseen = index.unseen(layout.EPISODE) + len(found.dropped) + way.unseen
         is_empty = not unseen and not index.catalog.has_ready(layout.EPISODE)
         reason = "no_episodes_in_store" if is_empty else "no_episodes_above_min_relevance"
         return {
-            "backend": index.engine.name,
-            "engines": [index.engine.name],
-            "degraded": _degraded(request, index, semantic.WHY_NOT),
+            "backend": way.backend,
+            "engines": way.engines,
+            "degraded": "; ".join(filter(None, (way.degraded, index.warning))) or None,
             "matches": [match for _, match in matches],
             "reason": None if matches else reason,
             "below_cutoff": found.below_cutoff,
             "unseen": unseen,
         }
 
-    return reader.ask(store, question, progress=progress)
+    return semantic.ask(store, asked, answer, backend=request.backend, progress=progress)
 
 
 def cut_off(store: str | os.PathLike[str], given: float | None) -> float:
@@ -188,12 +188,6 @@ def _since(when: str | None, now_us: int) -> int | None:
     if moment is None:
         raise click.UsageError(f"--since {when!r}: a span such as 7d, or a date such as 2026-11-30")
     return moment
-
-
-def _degraded(request: Request, index: Synced, no_embedder: str) -> str | None:
-    why = [no_embedder] if request.backend == "auto" else []
-    why += [index.warning] if index.warning is not None else []
-    return "; ".join(why) or None
 
 
 def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[str, Any]]:

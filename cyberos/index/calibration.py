@@ -17,7 +17,6 @@ VERSION = 1
 CUT = 0.65
 FALSE_ANSWERS = 0.05
 
-# Both engines bring the same x: the maths and the rounding are shared (`fulltext`).
 CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113), "fts5": (8.582, -3.113)})
 
 # Of the joined engine, by family of embedders: the weights of cosine and of the words' ratio, and the bias.
