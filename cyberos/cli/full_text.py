@@ -89,7 +89,10 @@ def run(
     backend: str = AUTO,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Answer a query, by words unless the backend is `semantic`. Raises: click.UsageError for a cut-off, a span or a date that is none; VaultNotFound."""
+    """Answer a query, by words unless the backend is `semantic`.
+
+    Raises: click.UsageError for a cut-off, a span or a date that is none; VaultNotFound.
+    """
     from cyberos.core import reader, semantic
 
     values = settings.load(store)
@@ -140,5 +143,5 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     elif answer["reason"]:
         yield "nothing found: no memory shares a telling word with it"
     if answer["unseen"]:
-        yield f"{answer['unseen']:,} not searched: file missing or changed, or not indexed yet"
+        yield f"{answer['unseen']:,} not searched in full: file missing or changed, or not indexed yet"
     yield f"searched by {answer['backend']}" + (f": {answer['degraded']}" if answer["degraded"] else "")

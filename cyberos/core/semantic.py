@@ -16,9 +16,10 @@ from cyberos.index.engines import FTS5, WHOOSH
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cyberos.core.reader import Found, Query, RecallHit
+    from cyberos.embed.base import Embedder
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
@@ -41,6 +42,19 @@ class Way(NamedTuple):
 def available() -> bool:
     """Report whether an embedder is installed, importing none."""
     return choice.available()
+
+
+def make(values: Mapping[str, settings.Value]) -> Embedder:
+    """Give the embedder that the settings name. Raises: EmbedderUnavailable."""
+    setting = str(values["embedder"].value)
+    if setting == "auto" and not available():
+        raise EmbedderUnavailable("auto", "no embedder is installed", "pip install 'cyberos[local]'")
+    return choice.make(setting)
+
+
+def store() -> str:
+    """Name the store whose words are joined with meaning."""
+    return FTS5 if engines.why_not(FTS5) is None else WHOOSH
 
 
 def recall(
@@ -96,15 +110,12 @@ def _by_meaning(
     root: str | os.PathLike[str],
     query: Query,
     answer: Callable[[Synced, Found, Way], Answer],
-    values: dict[str, settings.Value],
+    values: Mapping[str, settings.Value],
     *,
     progress: Progress | None,
 ) -> Answer:
-    setting, budget_s = str(values["embedder"].value), float(values["embed_budget"].value)
-    if setting == "auto" and not available():
-        raise EmbedderUnavailable("auto", "no embedder is installed", "pip install 'cyberos[local]'")
-    embedder = choice.make(setting)
-    words = FTS5 if engines.why_not(FTS5) is None else WHOOSH
+    embedder, words = make(values), store()
+    budget_s = float(values["embed_budget"].value)
 
     def question(index: Synced) -> Answer:
         from cyberos.index import meaning
