@@ -19,8 +19,8 @@ FALSE_ANSWERS = 0.05
 
 CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113), "fts5": (8.582, -3.113)})
 
-# Of the joined engine, by family of embedders: the weights of cosine and of the words' ratio, and the bias.
-JOINED = MappingProxyType({"minilm": (11.0, 4.0, -7.0), "hash": (3.0, 8.0, -4.0)})
+# Of the joined engine, by family of embedders: the weights of meaning and of words, and the bias.
+JOINED = MappingProxyType({"minilm": (2.5, 3.75, -1.2), "hash": (1.0, 3.75, -1.2)})
 
 
 def relevance(engine: str, x: float) -> float:
