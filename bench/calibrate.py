@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cyberos.index import fulltext
 from cyberos.index.calibration import CUT, FALSE_ANSWERS
 from cyberos.index.fulltext import Document, Scored
+from cyberos.index.fulltext_fts5 import Fts5FullText
 from cyberos.index.fulltext_whoosh import WhooshFullText
 from cyberos.index.tokens import STOP_WORDS
 
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from cyberos.index.fulltext import FullText, Plan
 
 SETS = ("nl2bash", "reflexion")
-ENGINES: dict[str, Callable[[], FullText]] = {"whoosh": lambda: WhooshFullText(None)}
+ENGINES: dict[str, Callable[[], FullText]] = {
+    "whoosh": lambda: WhooshFullText(None),
+    "fts5": lambda: Fts5FullText(None),
+}
 DEPTH = 100
 # Kept back in the fit, so that the promised share also holds on probes that were not fitted.
 MARGIN = 0.01

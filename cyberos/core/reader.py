@@ -162,7 +162,7 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
     limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
     while True:
         scored = judge.relevant(query.text, kind=query.kind, scope=query.scope, limit=limit)
-        known = index.catalog.some([hit.path for hit in scored])
+        known = index.catalog.entries_of([hit.path for hit in scored])
         kept = []
         below = 0
         for path, value in scored:

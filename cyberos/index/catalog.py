@@ -26,11 +26,10 @@ from cyberos.index.entry import FORGOTTEN, GONE, READY, Entry, seal, task_key
 from cyberos.index.fulltext import IndexDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 VERSION = 2
 NAME = f"{layout.INDEX}/catalog.sqlite"
-_AT_ONCE = 500  # paths in one statement; SQLite may take no more than 999
 _SHORT = 16  # hex digits of a digest that tell one document of a path from another
 
 
@@ -104,17 +103,14 @@ class Catalog(Database):
         """Give what is known of a path."""
         return next(iter(self._entries("path = ?", path)), None)
 
+    def entries_of(self, paths: list[str]) -> dict[str, Entry]:
+        """Give what is known of these paths."""
+        found = self._entries("path IN (SELECT value FROM json_each(?))", json.dumps(paths))
+        return {entry.path: entry for entry in found}
+
     def entries(self) -> list[Entry]:
         """Give every memory, in no order."""
         return self._entries("1")
-
-    def some(self, paths: Sequence[str]) -> dict[str, Entry]:
-        """Give what is known of these paths, by path."""
-        found = []
-        for first in range(0, len(paths), _AT_ONCE):
-            chunk = paths[first : first + _AT_ONCE]
-            found += self._entries(f"path IN ({', '.join('?' * len(chunk))})", *chunk)
-        return {entry.path: entry for entry in found}
 
     def in_state(self, state: str) -> list[Entry]:
         return self._entries("state = ?", state)

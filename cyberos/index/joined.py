@@ -47,7 +47,7 @@ class Joined:
         ratios = {hit.path: hit.ratio for hit in compared.hits}
         cosines = {near.path: near for near in nearest}
         cosines |= self._near.of(ratios.keys() - cosines.keys())
-        known = self._catalog.some(list(cosines))
+        known = self._catalog.entries_of(list(cosines))
         # a vector counts if it is of the file that the catalog knows, and not of an earlier one
         sound = [path for path, near in cosines.items() if path in known and key_of(known[path].digest) == near.key]
         values = joining.relevances(
