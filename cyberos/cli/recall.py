@@ -20,7 +20,7 @@ from cyberos.cli import indexing, output
 from cyberos.cli.moment import HOUR_US, since
 from cyberos.cli.trust import accepts
 from cyberos.core import layout, ranking, settings
-from cyberos.core.backends import AUTO, BACKENDS, choose
+from cyberos.core.backends import AUTO, BACKENDS
 from cyberos.core.labels import label
 from cyberos.core.ranking import combined_score
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from cyberos.core.reader import RecallHit
+    from cyberos.core.reader import Found, RecallHit
+    from cyberos.core.semantic import Way
     from cyberos.index.entry import Entry
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
@@ -98,7 +99,6 @@ class Request(NamedTuple):
     scope: str | None
     since_us: int | None
     backend: str
-    fallback: str
     explain: bool
     now_us: int
     form: str
@@ -113,32 +113,35 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
     request = _request(store, args)
     from cyberos.core import reader, semantic
 
-    chosen = choose(request.backend, request.fallback, None if semantic.available() else semantic.WHY_NOT)
     asked = reader.Query(
         request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us, request.accepts
     )
 
-    def question(index: Synced) -> dict[str, Any]:
-        found = reader.search(index, asked)
+    def answer(index: Synced, found: Found, way: Way) -> dict[str, Any]:
         matches = sorted((_weigh(index, hit, request) for hit in found.hits), key=lambda match: match[0])[: request.k]
         if request.intent is not None:
             from cyberos.index import sync
 
             sync.note_uses(index, [match["path"] for _, match in matches])
-        unseen = index.unseen(layout.EPISODE) + len(found.dropped)
+        unseen = index.unseen(layout.EPISODE) + len(found.dropped) + way.unseen
         is_empty = not unseen and not index.catalog.has_ready(layout.EPISODE)
         reason = "no_episodes_in_store" if is_empty else "no_episodes_above_min_relevance"
         return {
-            "backend": index.engine.name,
-            "engines": [index.engine.name],
-            "degraded": "; ".join(filter(None, (chosen.degraded, index.warning))) or None,
+            "backend": way.backend,
+            "engines": way.engines,
+            "degraded": "; ".join(filter(None, (way.degraded, index.warning))) or None,
             "matches": [match for _, match in matches],
             "reason": None if matches else reason,
             "below_cutoff": found.below_cutoff,
             "unseen": unseen,
         }
 
-    return reader.ask(store, question, stores=(chosen.store,), progress=progress)
+    return semantic.ask(store, asked, answer, backend=request.backend, progress=progress)
+
+
+def cut_off(store: str | os.PathLike[str], given: float | None) -> float:
+    """Give the least relevance that a request has: the given one, else the setting."""
+    return float(settings.load(store)["min_relevance"].value) if given is None else given
 
 
 def _request(store: str | os.PathLike[str], args: Any) -> Request:
@@ -162,7 +165,6 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         scope=given("scope", None),
         since_us=since(given("since", None), now_us),
         backend=given("backend", AUTO),
-        fallback=values["fallback"],
         explain=given("explain", False),
         now_us=now_us,
         form=given("form", "text"),

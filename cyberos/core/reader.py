@@ -1,4 +1,4 @@
-"""Recall: the memories of a vault that are like a text, by the words they share.
+"""Recall: the memories of a vault that are like a text, by the words they share, or by what a `Judge` makes of them.
 
 A hit is a promise that its file was read just now and holds what the ledger says: one that was edited, swapped or
 deleted since it was indexed is dropped and counted. No lock is needed, and nothing is written where nothing is new.
@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from cyberos.core import backends, layout, ranking, settings
 from cyberos.core.errors import VaultNotFound
 from cyberos.index import bodies, engines, sync
 from cyberos.index.calibration import relevance
 from cyberos.index.entry import READY
-from cyberos.index.fulltext import IndexDamaged
+from cyberos.index.fulltext import IndexDamaged, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cyberos.index.entry import Entry
+    from cyberos.index.fulltext import FullText
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
@@ -65,6 +66,25 @@ class Found(NamedTuple):
     hits: list[RecallHit]
     below_cutoff: int
     dropped: list[str]
+
+
+class Judge(Protocol):
+    """What finds candidates and says how relevant they are."""
+
+    def relevant(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
+        """Return the best candidates with their relevance in [0, 1], best first. Raises: IndexDamaged."""
+
+
+class Words:
+    """The judge that a full-text engine makes: its own signal on the scale of all engines."""
+
+    def __init__(self, engine: FullText) -> None:
+        self._engine = engine
+
+    def relevant(self, query: str, *, kind: str | None, scope: str | None, limit: int) -> list[Scored]:
+        """Keep the promise of `Judge.relevant`."""
+        found = self._engine.search(query, kind=kind, scope=scope, limit=limit)
+        return [Scored(hit.path, relevance(self._engine.name, hit.ratio)) for hit in found]
 
 
 def recall(
@@ -114,18 +134,21 @@ class _FilesChanged(Exception):
     """No error: the index has noted it and is to be asked again."""
 
 
-def search(index: Synced, query: Query) -> Found:
-    """Ask the index, inside `ask`. Raises: ValueError for k below 1 or a cut-off outside [0, 1]."""
+def search(index: Synced, query: Query, judge: Judge | None = None) -> Found:
+    """Ask the index, inside `ask`; its first engine where no judge is named.
+
+    Raises: ValueError for k below 1 or a cut-off outside [0, 1].
+    """
     if query.k < 1 or not 0 <= query.min_relevance <= 1:
         raise ValueError("k is at least 1 and min_relevance in [0, 1]")
-    found = _search(index, query)
+    found = _search(index, query, judge or Words(index.engine))
     if found.dropped and sync.look_again(index, found.dropped):
         raise _FilesChanged
     return found
 
 
-def _search(index: Synced, query: Query) -> Found:
-    candidates, below = _candidates(index, query)
+def _search(index: Synced, query: Query, judge: Judge) -> Found:
+    candidates, below = _candidates(index, query, judge)
     hits: list[RecallHit] = []
     dropped = []
     for value, entry in candidates:
@@ -141,17 +164,15 @@ def _search(index: Synced, query: Query) -> Found:
     return Found(hits, below, dropped)
 
 
-def _candidates(index: Synced, query: Query) -> tuple[list[tuple[float, Entry]], int]:
+def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[float, Entry]], int]:
     """Give the candidates above the cut, in order, as many as decide the pool; and how many were below it."""
     limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
-    engine = index.engine
     while True:
-        scored = engine.search(query.text, kind=query.kind, scope=query.scope, limit=limit)
-        values = [(relevance(engine.name, hit.ratio), hit.path) for hit in scored]
+        scored = judge.relevant(query.text, kind=query.kind, scope=query.scope, limit=limit)
+        known = index.catalog.entries_of([hit.path for hit in scored])
         kept = []
         below = 0
-        known = index.catalog.entries_of([path for _, path in values])
-        for value, path in values:
+        for path, value in scored:
             entry = known.get(path)
             if entry is None or entry.state != READY:
                 continue
@@ -163,7 +184,7 @@ def _candidates(index: Synced, query: Query) -> tuple[list[tuple[float, Entry]],
                 below += 1
                 continue
             kept.append((value, entry))
-        if len(scored) < limit or _is_decided([value for value, _ in kept], values[-1][0], query):
+        if len(scored) < limit or _is_decided([value for value, _ in kept], scored[-1].ratio, query):
             kept.sort(key=lambda pair: ranking.order(pair[0], pair[1].moment_us, pair[1].path))
             return kept, below
         limit *= _MORE

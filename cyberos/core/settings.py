@@ -88,6 +88,18 @@ def _window(value: Any) -> str:
     return str(value)
 
 
+EMBEDDERS = ("auto", "minilm", "sentence-transformers", "hash", "none")
+
+
+def embedder(value: Any) -> str:
+    """Give back the name of an embedder; `sentence-transformers:` may name a model. Raises: ValueError."""
+    text = str(value)
+    family, colon, model = text.partition(":")
+    if family not in EMBEDDERS or (colon and not (family == "sentence-transformers" and model)):
+        raise ValueError(f"must be one of {', '.join(EMBEDDERS)}, or sentence-transformers:NAME-OR-PATH")
+    return text
+
+
 REPORTS = ("text", "json", "github", "sarif", "junit")
 
 SETTINGS: dict[str, Setting] = {
@@ -95,6 +107,10 @@ SETTINGS: dict[str, Setting] = {
     "durability": Setting(
         "full", "full | batch | none: which writes wait for the disk", _choice("full", "batch", "none")
     ),
+    "embedder": Setting(
+        "auto", "auto | minilm | sentence-transformers[:NAME-OR-PATH] | hash | none: what recalls by meaning", embedder
+    ),
+    "embed_budget": Setting(0.5, "seconds that a recall may spend on embedding what is new", _number(0, 86_400)),
     "lock_wait": Setting(10.0, "seconds to wait for the vault's lock", _number(0, 86_400)),
     "min_relevance": Setting(0.65, "what recall answers at least, in [0, 1]", _number(0, 1)),
     "fallback": Setting(

@@ -17,8 +17,10 @@ VERSION = 1
 CUT = 0.65
 FALSE_ANSWERS = 0.05
 
-# Both engines bring the same x: the maths and the rounding are shared (`fulltext`).
 CONSTANTS = MappingProxyType({"whoosh": (8.582, -3.113), "fts5": (8.582, -3.113)})
+
+# Of the joined engine, by family of embedders: the weights of meaning and of words, and the bias.
+JOINED = MappingProxyType({"minilm": (2.5, 3.75, -1.2), "hash": (1.0, 3.75, -1.2)})
 
 
 def relevance(engine: str, x: float) -> float:

@@ -186,6 +186,13 @@ class Catalog(Database):
 
     # the stores
 
+    def wanted(self) -> list[tuple[str, bytes, str]]:
+        """Give (path, the bytes that begin its digest, scope) of all that a store should hold, the last put first."""
+        asked = "SELECT path, wanted, scope FROM memories WHERE wanted <> '' ORDER BY last_seen_at DESC, seq DESC, path"
+        found = self.all(asked)
+        with self.faults():
+            return [(path, bytes.fromhex(digest), scope) for path, digest, scope in found]
+
     def stores(self) -> dict[str, Reach]:
         """Give the stores in use: those that were told to hold anything."""
         return {name: Reach(*rest) for name, *rest in self.all("SELECT * FROM stores")}

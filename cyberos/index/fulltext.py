@@ -7,30 +7,28 @@
 
 The formulas (q the query, d a document, n(t) the number of documents with term t, N of all):
 
-    idf(t)      = ln(1 + (N' - n' + 0.5) / (n' + 0.5))      N' = N + 1000, n' = n(t) + 1000 * background share of t
-    weight(t)   = occurrences of t in q * idf(t)
+    weight(t)   = occurrences of t in q * idf(t)            idf: see `background`
     BM25(q, d)  = sum over t in q and d of weight(t) * (k1 + 1) * f / (f + k1 * (1 - b + b * |d| / mean |d|))
-    cover(q, d) = sum over t in q and d of weight(t)  /  sum over t in q of weight(t)
+    cover(q, d) = sum over t in q and d of weight(t)  /  max(ENOUGH, sum over t in q of weight(t))
     ratio(q, d) = BM25(q, d) / best(q),  best(q) = BM25(q, d0) / cover(q, d0),  d0 the hit of highest BM25
 
 best(q) is the highest BM25 that the query could have had: what the best hit would score if it held the whole query.
+The whole is at least ENOUGH, the idf of one word that one episode of a small vault holds: a query of less evidence,
+`the` or `fix`, reaches no high ratio even where it is found whole, while the number of one error does.
 The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it fewer true
 repeats stand above the same rate of false answers (`bench/calibrate.py --plain`). The order is BM25's alone.
 
-A vault of one episode knows nothing of which words are common. So each is counted as if 1,000 unseen episodes stood
-beside it, of which all hold the labels of the document and a third each outcome; a large vault outweighs them.
-
-Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009; Lucene's idf, which is never negative.
+Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cyberos.core.errors import CyberosError
+from cyberos.index.background import ENOUGH, idf
 from cyberos.index.tokens import content, terms
 
 if TYPE_CHECKING:
@@ -38,11 +36,6 @@ if TYPE_CHECKING:
 
 K1 = 1.2
 B = 0.75
-
-BACKGROUND = 1000
-_EVERYWHERE = dict.fromkeys(terms("Task Approach Outcome Notes Lesson"), BACKGROUND)
-_OFTEN = dict.fromkeys(terms("success partial failure"), BACKGROUND // 3)
-_BACKGROUND_FREQUENCY = _EVERYWHERE | _OFTEN
 
 # Twelve lose no recall@3 on the probes, eight do (`bench/calibrate.py --asked`). The bound on postings is for large
 # vaults: on the probes' 10,000 episodes no query reaches it.
@@ -183,13 +176,6 @@ def make_plan(query: str, frequency: Callable[[str], int], documents: int) -> Pl
     return Plan(tuple(asked), unseen + sum(weight for _, weight in asked))
 
 
-def idf(term: str, frequency: int, documents: int) -> float:
-    """Return how much a term tells; above 0 even when every document holds it."""
-    background = _BACKGROUND_FREQUENCY.get(term, 0)
-    # idf(t) = ln(1 + (N' - n' + 0.5) / (n' + 0.5))
-    return log(1 + (documents + BACKGROUND - frequency - background + 0.5) / (frequency + background + 0.5))
-
-
 def saturation(length: float, mean: float) -> float:
     """Return BM25's length term of a document."""
     # k1 * (1 - b + b * |d| / mean |d|)
@@ -290,5 +276,5 @@ def ratios(ranked: Sequence[tuple[str, float]], plan: Plan, present: Container[s
     if not ranked:
         return []
     # ratio = BM25 / best(q), best(q) = BM25(q, d0) / cover(q, d0)
-    cover = min(1.0, sum(weight for term, weight in plan.asked if term in present) / plan.whole)
+    cover = min(1.0, sum(weight for term, weight in plan.asked if term in present) / max(ENOUGH, plan.whole))
     return [Scored(path, cover * score / ranked[0][1]) for path, score in ranked]

@@ -3,6 +3,7 @@
     .cyberos/index/lock             held while any is written; readers take it only when something is new
     .cyberos/index/catalog.sqlite   see `catalog`
     .cyberos/index/<store>/         see `engines`; there only if it was ever asked for
+    .cyberos/index/vectors-*        see `vectors`, which `meaning` brings up to date
 
 The catalog records what a store should hold and how far it has come, so a crash between the two is made good by the
 next sync. Damage in any is no error: it is made again from the ledger and the files. When another process holds
@@ -23,7 +24,7 @@ from cyberos.core import layout
 from cyberos.core.errors import UnsafePath, VaultLocked
 from cyberos.core.files import Files
 from cyberos.core.lock import lock
-from cyberos.index import bodies, changes, engines, salvage, upkeep
+from cyberos.index import bodies, changes, engines, salvage, upkeep, vectors
 from cyberos.index.catalog import NAME, Catalog
 from cyberos.index.fulltext import IndexDamaged
 from cyberos.index.synced import Synced
@@ -106,6 +107,7 @@ def _open_updated(files: Files, stores: Sequence[str], progress: Progress | None
     try:
         upkeep.bring_up(files, catalog, [engines.of(files, name) for name in stores], progress)
         if is_purge or (stores and catalog.get("purge")):
+            vectors.purge(files, {path: key for path, key, _ in catalog.wanted()})
             upkeep.purge(catalog, [engines.of(files, name) for name in engines.present(files)])
     except BaseException:
         catalog.close()
@@ -164,7 +166,11 @@ def rebuild(
     wait_s: float = WAIT_S,
 ) -> Synced:
     """Make the index again from nothing; only the counts of uses are kept. Raises: VaultLocked, OSError."""
-    return _update(_files(root), stores, progress, wait_s=wait_s, afresh=True)
+    files = _files(root)
+    _make_folder(files)
+    with lock(_full(files, LOCK), wait_s):
+        vectors.discard(files)
+    return _update(files, stores, progress, wait_s=wait_s, afresh=True)
 
 
 def damage(root: str | os.PathLike[str]) -> str | None:
@@ -189,6 +195,7 @@ def discard(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
     files = _files(root)
     with lock(_full(files, LOCK), wait_s):
         _discard_all(files)
+        vectors.discard(files)
 
 
 def purge(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
@@ -202,6 +209,7 @@ def purge(root: str | os.PathLike[str], *, wait_s: float = WAIT_S) -> None:
             _open_updated(files, (), None, is_purge=True).catalog.close()
         except IndexDamaged:
             _discard_all(files)
+            vectors.discard(files)
 
 
 def look_again(index: Synced, paths: Iterable[str]) -> bool:
