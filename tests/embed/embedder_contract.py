@@ -24,7 +24,7 @@ NASTY = [
 
 
 class EmbedderContract:
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self):
         raise NotImplementedError
 

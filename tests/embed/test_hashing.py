@@ -7,6 +7,6 @@ from cyberos.embed import choice
 
 
 class TestHashing(EmbedderContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self):
         return choice.make("hash")

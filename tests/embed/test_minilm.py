@@ -21,7 +21,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "minilm.json").read_
 
 
 class TestMiniLM(EmbedderContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self):
         return choice.make("minilm")
 

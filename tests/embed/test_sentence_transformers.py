@@ -26,7 +26,7 @@ def model() -> Path:
 
 
 class TestSentenceTransformers(EmbedderContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self):
         return choice.make(f"sentence-transformers:{model()}")
 

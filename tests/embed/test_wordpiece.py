@@ -33,7 +33,7 @@ def test_a_long_text_is_cut_and_ends_as_any_other():
 
 def test_a_vocabulary_that_somebody_changed_is_an_error(tmp_path, monkeypatch):
     shipped = Path(wordpiece._HERE, "vocab.txt").read_bytes()
-    (tmp_path / "vocab.txt").write_bytes(shipped.replace(b"\nlogin\n", b"\nlogan\n"))
+    (tmp_path / "vocab.txt").write_bytes(shipped.replace(b"\ntest\n", b"\ntent\n"))
     monkeypatch.setattr(wordpiece, "_HERE", str(tmp_path))
     with pytest.raises(EmbedderUnavailable, match="not as it was shipped"):
         WordPiece()
