@@ -35,7 +35,7 @@ def expand(count: int, target: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("CYBEROS_BENCH_DATA"), help="folder with real episodes")
-    parser.add_argument("--large", action="store_true", help="also the doctor on 100,000 episodes, which takes minutes")
+    parser.add_argument("--large", action="store_true", help="also 100,000 episodes, which takes minutes")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data else None
@@ -44,7 +44,8 @@ def main() -> None:
         for line in (*start.lines(), *imports.lines(rows), *recall.lines(rows), *doctor.lines(rows)):
             print(line)
         if arguments.large:
-            for line in doctor.lines(expand(100_000, Path(folder, "large.jsonl"))):
+            large = expand(100_000, Path(folder, "large.jsonl"))
+            for line in (*recall.large(large), *doctor.lines(large)):
                 print(line)
 
 

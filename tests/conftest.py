@@ -42,6 +42,7 @@ def walls(_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(("CYBEROS_", "GIT_", "XDG_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(_home))
+    monkeypatch.setenv("CYBEROS_EMBEDDER", "none")  # a test that is about meaning names its embedder
     for name in ("CONFIG_HOME", "CACHE_HOME", "DATA_HOME", "STATE_HOME"):
         monkeypatch.setenv(f"XDG_{name}", str(_home / name.lower()))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")

@@ -21,7 +21,7 @@ _CORE = """
     episode admission commit writer vault ranking render
 """
 CORE = _CORE.split()
-ON_INDEX = ("reader", "semantic")  # core in name, but they stand on the index
+ON_INDEX = ("backends", "reader", "semantic")  # core in name, but they stand on the index
 PACKAGES = {"embed": 1, "index": 2, "doctor": 4, "record": 4, "agents": 4, "cli": 5}
 TOP = ("cyberos", "cyberos.__main__")
 

@@ -79,8 +79,8 @@ def _nothing(answer: dict[str, Any]) -> str:
 def _remarks(answer: dict[str, Any]) -> Iterator[str]:
     if answer["unseen"]:
         yield (
-            f"{_counted(answer['unseen'])} not searched: file missing or changed, or not indexed yet; "
-            "`cyberos doctor` names what is wrong"
+            f"{_counted(answer['unseen'])} not searched in full: file missing or changed (`cyberos doctor` names it), "
+            "or not indexed yet (`cyberos index` does it)"
         )
     yield f"searched by {answer['backend']}" + (f": {answer['degraded']}" if answer["degraded"] else "")
 

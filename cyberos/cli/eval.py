@@ -19,6 +19,7 @@ import click
 
 from cyberos.cli import indexing, output, probing, recall
 from cyberos.cli.source import read
+from cyberos.core.backends import BACKENDS
 from cyberos.core.errors import CyberosError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ A line of the file:
 )
 @click.argument("probes", required=False, metavar="[PROBES.jsonl]")
 @click.option("--self", "is_self", is_flag=True, help="Make the probes of the tasks that this vault holds repeatedly.")
-@click.option("--backend", type=click.Choice(recall.BACKENDS), help="What searches. Default: auto.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="What searches. Default: auto.")
 @click.option("--min-relevance", type=float, help="The cut-off to judge, 0 to 1. Default: the setting, 0.65.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from cyberos.index.upkeep import Progress
 
 _FEW = 200  # documents that are indexed before anybody looks up
+FEW_EMBEDDED = 20
 
 
 @contextmanager
-def bar() -> Iterator[Progress]:
-    """Give what an index calls with (done, all) documents; the bar appears with the first call."""
+def bar(work: str = "indexing", few: int = _FEW) -> Iterator[Progress]:
+    """Give what an index calls with (done, all) documents; the bar appears with the first call, if they are many."""
     with ExitStack() as stack:
         shown: list[Any] = []
 
         def told(done: int, total: int) -> None:
-            if total < _FEW:
+            if total < few:
                 return
             if not shown:
-                shown.append(stack.enter_context(output.progress("indexing", total)))
+                shown.append(stack.enter_context(output.progress(work, total)))
             shown[0].update(done - shown[0].pos)
 
         yield told

@@ -56,7 +56,7 @@ def _item(index: Synced, entry: Entry) -> dict[str, Any]:
     return {
         "path": entry.path,
         "kind": entry.kind,
-        "title": str(values.get("task") or values.get("title") or values.get("name") or _stem(entry.path)),
+        "title": title_of(entry.path, values),
         "outcome": values.get("outcome") if entry.kind == layout.EPISODE else None,
         "label": entry.label or None,
         "scope": entry.scope or None,
@@ -66,8 +66,10 @@ def _item(index: Synced, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _stem(path: str) -> str:
-    return path.rsplit("/", 1)[1].removesuffix(".md")
+def title_of(path: str, values: dict[str, Any]) -> str:
+    """Give what a memory is called: its task or title, else the name of its file."""
+    stem = path.rsplit("/", 1)[1].removesuffix(".md")
+    return str(values.get("task") or values.get("title") or values.get("name") or stem)
 
 
 def _told(item: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ import click
 
 from cyberos.cli import indexing, output
 from cyberos.core import layout, ranking, settings
+from cyberos.core.backends import AUTO, BACKENDS
 from cyberos.core.labels import label
 from cyberos.core.ranking import combined_score
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["combined_score", "recall_similar", "run"]
 
-BACKENDS = ("auto", "semantic", "whoosh", "fts5")
 _HOUR_US = 3_600_000_000
 
 
@@ -148,8 +148,8 @@ def _request(store: str | os.PathLike[str], args: Any) -> Request:
         half_life_days=_days(half_life or values["half_life"]),
         weights=values["weights"],
         scope=given("scope", None),
-        since_us=_since(given("since", None), now_us),
-        backend=given("backend", "auto"),
+        since_us=since_us(given("since", None), now_us),
+        backend=given("backend", AUTO),
         explain=given("explain", False),
         now_us=now_us,
     )
@@ -175,7 +175,7 @@ def _days(span: str) -> float:
         raise click.UsageError(f"{span!r} {error}") from None
 
 
-def _since(when: str | None, now_us: int) -> int | None:
+def since_us(when: str | None, now_us: int) -> int | None:
     """Read `7d`, `2026-11-30` or a full time, as microseconds since 1970."""
     if when is None:
         return None

@@ -12,11 +12,10 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from cyberos.core import layout, ranking
+from cyberos.core import backends, layout, ranking, settings
 from cyberos.core.errors import VaultNotFound
-from cyberos.index import bodies, sync
+from cyberos.index import bodies, engines, sync
 from cyberos.index.calibration import relevance
-from cyberos.index.engines import WHOOSH
 from cyberos.index.entry import READY
 from cyberos.index.fulltext import IndexDamaged, Scored
 
@@ -98,14 +97,15 @@ def recall(
     Raises: VaultNotFound; ValueError for k below 1 or a cut-off outside [0, 1].
     """
     asked = Query(query, k, min_relevance, memory_kind, scope)
-    return ask(store_path, lambda index: search(index, asked), writable=writable).hits[:k]
+    chosen = backends.choose(backends.AUTO, settings.load(store_path)["fallback"].value)
+    return ask(store_path, lambda index: search(index, asked), stores=(chosen.store,), writable=writable).hits[:k]
 
 
 def ask(
     root: str | os.PathLike[str],
     question: Callable[[Synced], Answer],
     *,
-    stores: Sequence[str] = (WHOOSH,),
+    stores: Sequence[str] = (engines.WHOOSH,),
     writable: bool = True,
     progress: Progress | None = None,
 ) -> Answer:
@@ -162,10 +162,11 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
     limit = max(LEAST_ASKED, ranking.OVERFETCH * query.k + 1)
     while True:
         scored = judge.relevant(query.text, kind=query.kind, scope=query.scope, limit=limit)
+        known = index.catalog.entries_of([hit.path for hit in scored])
         kept = []
         below = 0
         for path, value in scored:
-            entry = index.catalog.entry(path)
+            entry = known.get(path)
             if entry is None or entry.state != READY:
                 continue
             if query.since_us is not None and entry.moment_us < query.since_us:

@@ -8,21 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cyberos.core import reader, settings
+from cyberos.core.backends import AUTO, SEMANTIC, choose
 from cyberos.embed import choice
 from cyberos.embed.base import EmbedderUnavailable
-from cyberos.index.engines import FTS5
+from cyberos.index import engines
+from cyberos.index.engines import FTS5, WHOOSH
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cyberos.core.reader import Found, Query, RecallHit
+    from cyberos.embed.base import Embedder
     from cyberos.index.synced import Synced
     from cyberos.index.upkeep import Progress
 
     Answer = TypeVar("Answer")
-
-SEMANTIC = "semantic"
 
 
 class Way(NamedTuple):
@@ -41,6 +42,19 @@ class Way(NamedTuple):
 def available() -> bool:
     """Report whether an embedder is installed, importing none."""
     return choice.available()
+
+
+def make(values: Mapping[str, settings.Value]) -> Embedder:
+    """Give the embedder that the settings name. Raises: EmbedderUnavailable."""
+    setting = str(values["embedder"].value)
+    if setting == "auto" and not available():
+        raise EmbedderUnavailable("auto", "no embedder is installed", "pip install 'cyberos[local]'")
+    return choice.make(setting)
+
+
+def store() -> str:
+    """Name the store whose words are joined with meaning."""
+    return FTS5 if engines.why_not(FTS5) is None else WHOOSH
 
 
 def recall(
@@ -63,27 +77,28 @@ def ask(
     query: Query,
     answer: Callable[[Synced, Found, Way], Answer],
     *,
-    backend: str = "auto",
+    backend: str = AUTO,
     progress: Progress | None = None,
 ) -> Answer:
     """Search, and make an answer of what was found while the index is open.
 
-    Raises: VaultNotFound; ValueError as `reader.search`; EmbedderUnavailable where `semantic` itself was asked for.
+    Raises: VaultNotFound; ValueError as `reader.search`.
     """
     values = settings.load(root)
-    words, degraded = backend, None
-    if backend in ("auto", SEMANTIC):
+    no_embedder = None
+    if backend in (AUTO, SEMANTIC):
         try:
             return _by_meaning(root, query, answer, values, progress=progress)
         except EmbedderUnavailable as error:
-            if backend == SEMANTIC:
-                raise
-            words, degraded = str(values["fallback"].value), _why(error)
-
-    def question(index: Synced) -> Answer:
-        return answer(index, reader.search(index, query), Way(words, [words], degraded))
-
-    return reader.ask(root, question, stores=(words,), progress=progress)
+            no_embedder = _why(error)
+    chosen = choose(backend, values["fallback"].value, no_embedder)
+    way = Way(chosen.store, [chosen.store], chosen.degraded)
+    return reader.ask(
+        root,
+        lambda index: answer(index, reader.search(index, query), way),
+        stores=(chosen.store,),
+        progress=progress,
+    )
 
 
 def _why(error: EmbedderUnavailable) -> str | None:
@@ -95,14 +110,12 @@ def _by_meaning(
     root: str | os.PathLike[str],
     query: Query,
     answer: Callable[[Synced, Found, Way], Answer],
-    values: dict[str, settings.Value],
+    values: Mapping[str, settings.Value],
     *,
     progress: Progress | None,
 ) -> Answer:
-    setting, budget_s = str(values["embedder"].value), float(values["embed_budget"].value)
-    if setting == "auto" and not available():
-        raise EmbedderUnavailable("auto", "no embedder is installed", "pip install 'cyberos[local]'")
-    embedder = choice.make(setting)
+    embedder, words = make(values), store()
+    budget_s = float(values["embed_budget"].value)
 
     def question(index: Synced) -> Answer:
         from cyberos.index import meaning
@@ -110,8 +123,8 @@ def _by_meaning(
 
         vector = meaning.embed(embedder, [query.text])[0]
         brought = meaning.bring_up(index, embedder, budget_s=budget_s)
-        judge = Joined(index.catalog, index.store(FTS5), brought.view, embedder.name, vector)
+        judge = Joined(index.catalog, index.store(words), brought.view, embedder.name, vector)
         unseen = sum(count for kind, count in brought.missing.items() if query.kind in (None, kind))
-        return answer(index, reader.search(index, query, judge), Way(SEMANTIC, [embedder.name, FTS5], None, unseen))
+        return answer(index, reader.search(index, query, judge), Way(SEMANTIC, [embedder.name, words], None, unseen))
 
-    return reader.ask(root, question, stores=(FTS5,), progress=progress)
+    return reader.ask(root, question, stores=(words,), progress=progress)

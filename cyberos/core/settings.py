@@ -102,9 +102,11 @@ SETTINGS: dict[str, Setting] = {
         "auto", "auto | minilm | sentence-transformers[:NAME-OR-PATH] | hash | none: what recalls by meaning", embedder
     ),
     "embed_budget": Setting(0.5, "seconds that a recall may spend on embedding what is new", _number(0, 86_400)),
-    "fallback": Setting("whoosh", "whoosh | fts5: what searches without an embedder", _choice("whoosh", "fts5")),
     "lock_wait": Setting(10.0, "seconds to wait for the vault's lock", _number(0, 86_400)),
     "min_relevance": Setting(0.65, "what recall answers at least, in [0, 1]", _number(0, 1)),
+    "fallback": Setting(
+        "whoosh", "whoosh | fts5: which engine finds by words, where no embedder is", _choice("whoosh", "fts5")
+    ),
     "recency": Setting("none", "none | park | half-life: how age lowers a score", _choice("none", "park", "half-life")),
     "half_life": Setting("30d", "the age at which recency is one half", _duration),
     "output_format": Setting("text", f"{' | '.join(REPORTS)}: how the doctor reports", _choice(*REPORTS)),

@@ -103,6 +103,11 @@ class Catalog(Database):
         """Give what is known of a path."""
         return next(iter(self._entries("path = ?", path)), None)
 
+    def entries_of(self, paths: list[str]) -> dict[str, Entry]:
+        """Give what is known of these paths."""
+        found = self._entries("path IN (SELECT value FROM json_each(?))", json.dumps(paths))
+        return {entry.path: entry for entry in found}
+
     def entries(self) -> list[Entry]:
         """Give every memory, in no order."""
         return self._entries("1")
@@ -126,9 +131,10 @@ class Catalog(Database):
             found = self.all("SELECT count(*) FROM memories WHERE state = ? AND kind = ?", state, kind)
         return int(found[0][0])
 
-    def has_ready(self, kind: str) -> bool:
-        """Report whether any memory of this kind can be recalled."""
-        return bool(self.all("SELECT 1 FROM memories WHERE state = 'ready' AND kind = ? LIMIT 1", kind))
+    def has_ready(self, kind: str | None) -> bool:
+        """Report whether any memory of this kind, or of any, can be recalled."""
+        found = "SELECT 1 FROM memories WHERE state = 'ready'"
+        return bool(self.all(f"{found} LIMIT 1") if kind is None else self.all(f"{found} AND kind = ? LIMIT 1", kind))
 
     def history(self, task: str) -> dict[str, int]:
         """Count the episodes of exactly this task by label."""

@@ -98,6 +98,4 @@ class Database:
 
 
 def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -47,6 +47,15 @@ def of(files: Files, name: str) -> FullText:
         return engine
 
 
+def why_not(name: str) -> str | None:
+    """Say why an engine cannot be used here, or give None."""
+    if name != FTS5:
+        return None
+    from cyberos.index import fulltext_fts5
+
+    return fulltext_fts5.why_not()
+
+
 def present(files: Files) -> list[str]:
     """Name the stores of a vault that have anything on disk."""
     return [name for name in _ENGINES if files.names(f"{layout.INDEX}/{name}")]

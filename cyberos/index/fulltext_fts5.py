@@ -55,7 +55,8 @@ def why_not() -> str | None:
     with suppress(sqlite3.Error):
         probe = sqlite3.connect(":memory:")
         try:
-            probe.execute("CREATE VIRTUAL TABLE probe USING fts5(terms)")
+            if probe.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone() != (1,):
+                probe.execute("CREATE VIRTUAL TABLE probe USING fts5(terms)")  # it may have been loaded
             return None
         finally:
             probe.close()

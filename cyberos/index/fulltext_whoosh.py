@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 from cyberos.core.errors import VaultLocked
-from cyberos.index import fulltext, tokens, voucher
+from cyberos.index import fulltext, tokens, unpickling, voucher
 from cyberos.index.fulltext import IndexDamaged
 from cyberos.index.whoosh_view import View, iter_postings
 
@@ -255,7 +255,7 @@ def _limit_pickles() -> None:
 
     for module, name in ((structfile, "load"), (whoosh3, "loads"), (columns, "loads")):
         getattr(module, name)  # gone in another version of whoosh: then nothing may be read
-        setattr(module, name, partial(voucher.unpickle, allowed=_PICKLED))
+        setattr(module, name, partial(unpickling.unpickle, allowed=_PICKLED))
 
 
 @cache

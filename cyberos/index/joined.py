@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cyberos.index import calibration, joining
-from cyberos.index.entry import READY
 from cyberos.index.fulltext import Scored
 from cyberos.index.roster import key_of
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cyberos.index.catalog import Catalog
-    from cyberos.index.fulltext import Comparing
-    from cyberos.index.nearest import Near, View
+    from cyberos.index.fulltext import FullText
+    from cyberos.index.nearest import View
 
 NAME = "semantic"
 
@@ -29,9 +28,7 @@ NAME = "semantic"
 class Joined:
     """What a recall by meaning asks; `family` is the embedder's name, `vector` the query's, of unit length."""
 
-    def __init__(
-        self, catalog: Catalog, words: Comparing, view: View, family: str, vector: NDArray[np.float32]
-    ) -> None:
+    def __init__(self, catalog: Catalog, words: FullText, view: View, family: str, vector: NDArray[np.float32]) -> None:
         self._catalog = catalog
         self._words = words
         self._near = view.ask(vector)
@@ -50,7 +47,9 @@ class Joined:
         ratios = {hit.path: hit.ratio for hit in compared.hits}
         cosines = {near.path: near for near in nearest}
         cosines |= self._near.of(ratios.keys() - cosines.keys())
-        sound = [path for path, near in cosines.items() if self._is_of_now(near)]
+        known = self._catalog.entries_of(list(cosines))
+        # a vector counts if it is of the file that the catalog knows, and not of an earlier one
+        sound = [path for path, near in cosines.items() if path in known and key_of(known[path].digest) == near.key]
         values = joining.relevances(
             self._family,
             [cosines[path].cosine for path in sound],
@@ -61,8 +60,3 @@ class Joined:
         judged |= zip(sound, map(float, values), strict=True)
         ranked = sorted(judged.items(), key=lambda pair: (-pair[1], pair[0]))
         return [Scored(*pair) for pair in ranked[:limit]]
-
-    def _is_of_now(self, near: Near) -> bool:
-        """Report whether the vector is of the file that the catalog knows, and not of an earlier one."""
-        entry = self._catalog.entry(near.path)
-        return entry is not None and entry.state == READY and key_of(entry.digest) == near.key

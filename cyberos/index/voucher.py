@@ -1,26 +1,23 @@
-"""A sheet that vouches for an engine's files, and a pickle reader that runs nothing.
+"""A sheet that vouches for an engine's files.
 
-Whoosh writes neither checksums nor anything but pickles. The sheet beside its table of contents names each file of a
-commit with size, time, inode and SHA-256, and ends in its own digest; a repository may bring an index of its own, so
-only the classes that we write are ever unpickled.
+Neither Whoosh nor SQLite writes checksums that tell of a changed byte. The sheet of a commit names each of its files
+with size, time, inode and SHA-256, and begins with its own digest.
 
-Source: Python's pickle documentation, "Restricting Globals".
+Source: DESIGN section 6 (a file that changed since it was verified is verified by checksum before use).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import pickle
 import stat
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cyberos.index.fulltext import IndexDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
 
 def write_sheet(folder: str | None, files: Mapping[str, str], made_by: object, stamp: str | None) -> bytes:
@@ -51,26 +48,6 @@ def read_sheet(folder: str | None, sheet: bytes, made_by: object, engine: str) -
                 raise IndexDamaged(engine, f"{name} is not as it was written")
     stamp: str | None = values["stamp"]
     return stamp
-
-
-def unpickle(source: IO[bytes] | bytes, allowed: Container[tuple[str, str]]) -> Any:
-    """Load a pickle that names only the allowed (module, name): a cloned repository may bring an index of its own."""
-    # It reads byte by byte from a file that cannot peek.
-    file = io.BufferedReader(io.BytesIO(source)) if isinstance(source, bytes) else source
-    return _Unpickler(file, allowed).load()
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: IO[bytes], allowed: Container[tuple[str, str]]) -> None:
-        super().__init__(file)
-        self._allowed = allowed
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("_codecs", "encode"):  # how protocol 2 writes bytes
-            return lambda text, _encoding: text.encode("latin-1")
-        if (module, name) not in self._allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
-        return super().find_class(module, name)
 
 
 def _look(folder: str, name: str) -> list[int | str]:

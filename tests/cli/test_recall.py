@@ -160,7 +160,9 @@ def test_scores_have_three_digits_and_follow_the_formula(root, injected):
     assert (match["relevance"], match["recency"], match["combined_score"]) == (0.84, 1.0, 0.912)
 
 
-def test_auto_says_that_no_embedder_answered_and_whoosh_does_not(root):
+def test_auto_says_that_no_embedder_answered_and_whoosh_does_not(root, monkeypatch):
+    monkeypatch.setenv("CYBEROS_EMBEDDER", "auto")
+    monkeypatch.setattr("cyberos.core.semantic.available", lambda: False)
     assert "embedder" in run(root, ns())["degraded"]
     assert run(root, ns(backend="whoosh"))["degraded"] is None
 
@@ -345,7 +347,7 @@ def test_text_tells_verified_from_claimed(root, capsys):
     assert "claimed success: only a judge says so" in told
     assert "failure, verified by an exit code" in told
     assert "partial, not verified" in told
-    assert "no embedder" in told
+    assert "searched by whoosh" in told
 
 
 def test_text_hides_no_characters_and_stays_on_its_lines(root, capsys):
@@ -368,7 +370,7 @@ def test_text_shows_factors_history_and_unseen(root, capsys):
     told = capsys.readouterr().out
     assert "this task in the vault: 1 claimed success, 1 failure" in told
     assert "weights of quality 0.3" in told
-    assert "1 episode not searched" in told
+    assert "1 episode not searched in full" in told
 
 
 NASTY = [

@@ -467,7 +467,14 @@ def test_index_brings_up_to_date_and_rebuilds(root, call):
     (root / lost).unlink()
     code, out, err = call("index", "--json")
     assert code == 0
-    assert json.loads(out) == {"engine": "whoosh", "documents": 1, "unseen": 1, "rebuilt": False, "degraded": None}
+    assert json.loads(out) == {
+        "engine": "whoosh",
+        "embedder": None,
+        "documents": 1,
+        "unseen": 1,
+        "rebuilt": False,
+        "degraded": None,
+    }
     assert lost in err
     (root / ".cyberos/index/catalog.sqlite").write_bytes(b"damaged")
     code, out, _ = call("index", "--rebuild")

@@ -63,10 +63,6 @@ def test_ac17_without_a_kind_all_kinds_answer(seeded_memory):
     assert hits == semantic.recall(seeded_memory.path, "ship a task", 20, 0.0, None)
 
 
-def test_there_is_no_embedder_in_this_version():
-    assert semantic.available() is False
-
-
 def test_hits_come_by_relevance_and_not_by_quality(root, injected):
     low = add(root, "ship one", quality_score=1.0)
     high = add(root, "ship two", quality_score=0.0)
