@@ -1,54 +1,52 @@
 """Fit the constants of `cyberos/index/calibration.py` and show what they keep: `python bench/calibrate.py --data DIR`.
 
-DIR (or CYBEROS_BENCH_DATA) holds <set>.episodes.jsonl and <set>.probes.jsonl for the sets nl2bash and reflexion.
-A positive is the best true repeat of a probe, a negative the best hit of the other set's probe: work never done here.
-Every second probe fits, the others are reported. The slope a is that of a logistic regression in which each of the
-four groups weighs the same; b then puts the cut where the worse of the two sets gives as many false answers as allowed.
+DIR (or CYBEROS_BENCH_DATA) holds <set>.episodes.jsonl and <set>.probes.jsonl of two sets or more, such as nl2bash
+(TellinaTool/nl2bash, MIT) and reflexion (noahshinn/reflexion, MIT); what they are is in `probes`.
+A positive is the best true repeat of a probe, a negative the best hit of another set's probe: work never done here.
+Every second probe fits, the others are reported. The cut stands where the worst set gives as many false answers as
+allowed; the slope a is then that of greatest likelihood in which repeats and foreign work weigh the same in each set.
+
+`--engine semantic` first chooses the balance of words to meaning: the smallest whose mean recall@3 over all kinds of
+probes, the made ones too, is the best within its error on the half that fits; each set's own choice is shown, and what it does to the others.
 `--asked N` asks for another number of terms, `--plain` divides by the plain bound of BM25: what those choices gain.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
-import re
-import sqlite3
 from collections import defaultdict
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import plain
+from probes import Data, Probe, load, made, names, recall_at_3, reciprocal_rank
+
 from cyberos.index import fulltext
 from cyberos.index.calibration import CUT, FALSE_ANSWERS
-from cyberos.index.fulltext import Document, Scored
+from cyberos.index.fulltext import Scored
 from cyberos.index.fulltext_fts5 import Fts5FullText
 from cyberos.index.fulltext_whoosh import WhooshFullText
-from cyberos.index.tokens import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
-    from cyberos.index.fulltext import FullText, Plan
+    from cyberos.index.fulltext import Plan
 
-SETS = ("nl2bash", "reflexion")
-ENGINES: dict[str, Callable[[], FullText]] = {
-    "whoosh": lambda: WhooshFullText(None),
-    "fts5": lambda: Fts5FullText(None),
-}
+SEMANTIC = "semantic"
+ENGINES = ("fts5", SEMANTIC, "whoosh")
+BALANCES = (0.0, 0.3, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 2.0, 3.0)
 DEPTH = 100
 # Kept back in the fit, so that the promised share also holds on probes that were not fitted.
 MARGIN = 0.01
 SMALL = (1, 10, 100)
 SMALL_TRIALS = 100
-
-
-class Probe(NamedTuple):
-    query: str
-    relevant: frozenset[str]
-    kind: str
+BINS = 10
+NOISE = 0.005  # about the standard error of a mean recall@3 over these kinds; among equals the smallest is taken
 
 
 class Judged(NamedTuple):
@@ -60,38 +58,11 @@ class Judged(NamedTuple):
     best_repeat: float
 
 
-class Data(NamedTuple):
-    documents: list[Document]
-    probes: list[Probe]
+Results = dict[str, tuple[list[Judged], list[float]]]
 
 
-def document(row: dict[str, Any]) -> Document:
-    lines = [f"Task: {row['task']}", f"Approach: {row['approach']}", f"Outcome: {row['outcome']}"]
-    lines.append(f"Notes: {row.get('notes') or ''}")
-    if row.get("lesson"):
-        lines.append(f"Lesson: {row['lesson']}")
-    return Document(row["tags"][0], "episode", "default", "\n".join(lines))
-
-
-def load(folder: Path, name: str) -> Data:
-    rows, probes = (
-        [json.loads(line) for line in (folder / f"{name}.{what}.jsonl").read_text(encoding="utf-8").splitlines()]
-        for what in ("episodes", "probes")
-    )
-    probes = [Probe(row["query"], frozenset(row["relevant"]), row["kind"]) for row in probes]
-    return Data([document(row) for row in rows], probes)
-
-
-def recall_at_3(found: Sequence[str], relevant: frozenset[str]) -> float:
-    return len(relevant.intersection(found[:3])) / min(3, len(relevant))
-
-
-def reciprocal_rank(found: Sequence[str], relevant: frozenset[str]) -> float:
-    return next((1 / rank for rank, path in enumerate(found[:12], 1) if path in relevant), 0.0)
-
-
-def judge(engine: FullText, probes: list[Probe], foreign: list[Probe]) -> tuple[list[Judged], list[float]]:
-    """Ask the engine for everything: its own set's probes, then the other set's."""
+def judge(engine: Any, probes: list[Probe], foreign: list[Probe]) -> tuple[list[Judged], list[float]]:
+    """Ask the engine for everything: its own set's probes, then the other sets'."""
     judged = []
     for probe in probes:
         hits = engine.search(probe.query, kind="episode", scope=None, limit=DEPTH)
@@ -102,30 +73,24 @@ def judge(engine: FullText, probes: list[Probe], foreign: list[Probe]) -> tuple[
     return judged, [highest(engine, probe.query) for probe in foreign]
 
 
-def highest(engine: FullText, query: str) -> float:
+def highest(engine: Any, query: str) -> float:
     return max((hit.ratio for hit in engine.search(query, kind="episode", scope=None, limit=1)), default=0.0)
 
 
-def fit(groups: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
-    """Return (a, b) of P(y = 1 | x) = sigmoid(a * x + b) by Newton's method; the groups (y, xs) weigh the same."""
-    a = b = 0.0
-    for _ in range(50):
-        gradient = [0.0, 0.0]
-        hessian = [1e-9, 0.0, 1e-9]
+def slope(groups: Sequence[tuple[float, Sequence[float]]], cut: float) -> float:
+    """Return the a of P(y = 1 | x) = sigmoid(a * (x - cut) + logit(CUT)) by Newton's method; groups weigh the same."""
+    a, offset = 1.0, log(CUT / (1 - CUT))
+    for _ in range(100):
+        gradient, curve = 0.0, 1e-9
         for y, xs in groups:
             for x in xs:
-                p = 1 / (1 + exp(-(a * x + b)))
-                weight = 1 / len(xs)
-                gradient = [gradient[0] + weight * (y - p) * x, gradient[1] + weight * (y - p)]
-                curve = weight * p * (1 - p)
-                hessian = [hessian[0] + curve * x * x, hessian[1] + curve * x, hessian[2] + curve]
-        scale = hessian[0] * hessian[2] - hessian[1] ** 2
-        step_a = (hessian[2] * gradient[0] - hessian[1] * gradient[1]) / scale
-        step_b = (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / scale
-        a, b = a + step_a, b + step_b
-        if abs(step_a) + abs(step_b) < 1e-9:
+                p = 1 / (1 + exp(-(a * (x - cut) + offset)))
+                gradient += (y - p) * (x - cut) / len(xs)
+                curve += p * (1 - p) * (x - cut) ** 2 / len(xs)
+        a += max(-1.0, min(1.0, gradient / curve))
+        if abs(gradient / curve) < 1e-9:
             break
-    return a, b
+    return a
 
 
 def cut_for(negatives: Iterable[Sequence[float]], share: float) -> float:
@@ -137,31 +102,16 @@ def share(xs: Iterable[float], cut: float) -> float:
     return mean([x >= cut for x in xs] or [0])
 
 
-def fts5(documents: list[Document]) -> Callable[[str], list[str]]:
-    """Return plain SQLite: porter, BM25, OR of the words without stop words."""
-    database = sqlite3.connect(":memory:")
-    database.execute("create virtual table words using fts5(path unindexed, text, tokenize='porter unicode61')")
-    database.executemany("insert into words values (?, ?)", [(row.path, row.text) for row in documents])
-
-    def search(query: str) -> list[str]:
-        words = re.findall(r"\w+", query.lower())
-        wanted = " OR ".join(f'"{word}"' for word in words if word not in STOP_WORDS)
-        rows = database.execute("select path from words where words match ? order by rank limit 12", (wanted,))
-        return [path for (path,) in rows] if wanted else []
-
-    return search
-
-
 def plain_ratios(ranked: Sequence[tuple[str, float]], plan: Plan, present: Container[str]) -> list[Scored]:  # noqa: ARG001
     return [Scored(path, score / plan.whole) for path, score in ranked]
 
 
-def by_kind(name: str, probes: list[Probe], judged: list[Judged], plain: Callable[[str], list[str]]) -> None:
+def by_kind(name: str, probes: list[Probe], judged: list[Judged], search: Callable[[str], list[str]]) -> None:
     """Print recall@3 and MRR of each kind of probe, beside plain FTS5."""
     print(f"\n{name:<34} probes   recall@3 / MRR   plain FTS5 porter")
     kinds = defaultdict(list)
     for probe, one in zip(probes, judged, strict=True):
-        kinds[probe.kind].append((probe, one, plain(probe.query)))
+        kinds[probe.kind].append((probe, one, search(probe.query)))
     kinds[f"{name}, all"] = [row for rows in kinds.values() for row in rows]
     for kind, rows in kinds.items():
         ours = mean(one.recall_at_3 for _, one, _ in rows), mean(one.reciprocal_rank for _, one, _ in rows)
@@ -170,7 +120,40 @@ def by_kind(name: str, probes: list[Probe], judged: list[Judged], plain: Callabl
         print(f"  {kind:<32} {len(rows):6}    {ours[0]:.3f} / {ours[1]:.3f}    {recall:.3f} / {rank:.3f}")
 
 
-def small_vaults(make: Callable[[], FullText], data: Data, foreign: Data, size: int) -> tuple[list[float], list[float]]:
+def balance_of(engines: dict[str, Any], data: dict[str, Data]) -> float:
+    """Choose how much words weigh beside meaning, and print what each choice gives on either half."""
+    probes = {name: [*data[name].probes, *made(data[name])] for name in engines}
+    table: dict[float, dict[str, tuple[float, float]]] = {}
+    for balance in BALANCES:
+        table[balance] = {}
+        for name, engine in engines.items():
+            engine.balance = balance
+            halves = [_mean_of_kinds(engine, probes[name], half) for half in (0, 1)]
+            table[balance][name] = halves[0], halves[1]
+    print("balance, mean recall@3 over kinds: the half that fits / the other")
+    for balance, row in table.items():
+        print(f"  {balance:3}  " + "   ".join(f"{name} {a:.3f} / {b:.3f}" for name, (a, b) in row.items()))
+    for name in engines:
+        print(f"  {name} alone would choose {max(BALANCES, key=lambda one: table[one][name][0])}")
+    means = {one: mean(a for a, _ in row.values()) for one, row in table.items()}
+    return min(one for one in BALANCES if means[one] >= max(means.values()) - NOISE)
+
+
+def _mean_of_kinds(engine: Any, probes: list[Probe], half: int) -> float:
+    kinds = defaultdict(list)
+    for probe in probes:
+        kinds[probe.kind].append(probe)
+    return mean(
+        mean(
+            recall_at_3([hit.path for hit in engine.search(one.query, limit=3)], one.relevant) for one in rows[half::2]
+        )
+        for rows in kinds.values()
+    )
+
+
+def small_vaults(
+    make: Callable[[], Any], data: Data, foreign: list[Probe], size: int
+) -> tuple[list[float], list[float]]:
     """Do the same in vaults of `size` episodes, of which at least one is a true repeat."""
     chance = random.Random(size)
     texts = {row.path: row for row in data.documents}
@@ -182,7 +165,7 @@ def small_vaults(make: Callable[[], FullText], data: Data, foreign: Data, size: 
         engine.apply([*(texts[path] for path in paths), *others], (), stamp="1")
         hits = engine.search(probe.query, kind="episode", scope=None, limit=size)
         repeats.append(max((hit.ratio for hit in hits if hit.path in probe.relevant), default=0.0))
-        falses.append(highest(engine, chance.choice(foreign.probes).query))
+        falses.append(highest(engine, chance.choice(foreign).query))
     return repeats, falses
 
 
@@ -191,7 +174,7 @@ def report(label: str, cut: float, repeats: Sequence[float], falses: Sequence[fl
     print(f"  {label:<36} repeats kept {share(repeats, cut):.3f} of {len(repeats):3}{wrong}")
 
 
-def show(results: dict[str, tuple[list[Judged], list[float]]], cut: float) -> None:
+def show(results: Results, cut: float) -> None:
     for name, (judged, falses) in results.items():
         for half, label in ((0, "the half that fits"), (1, "the other half")):
             report(f"{name}, {label}", cut, [one.best_repeat for one in judged[half::2]], falses[half::2])
@@ -202,10 +185,31 @@ def show(results: dict[str, tuple[list[Judged], list[float]]], cut: float) -> No
             report(f"  {kind}", cut, repeats)
 
 
+def reliability(results: Results, a: float, b: float) -> None:
+    """Print how often what was given a relevance is a repeat, on the half that did not fit; repeats weigh one half."""
+    weighed = []
+    for judged, falses in results.values():
+        for y, xs in ((1.0, [one.best_repeat for one in judged[1::2]]), (0.0, falses[1::2])):
+            weighed += [(1 / (1 + exp(-(a * x + b))), y, 1 / len(xs) / 2 / len(results)) for x in xs]
+    error = 0.0
+    print("\n  relevance    share   mean   repeats")
+    for number in range(BINS):
+        rows = [row for row in weighed if min(BINS - 1, int(row[0] * BINS)) == number]
+        if not rows:
+            continue
+        weight = sum(w for *_, w in rows)
+        said, true = sum(p * w for p, _, w in rows) / weight, sum(y * w for _, y, w in rows) / weight
+        error += weight * abs(said - true)
+        print(f"  {number / BINS:.1f} to {(number + 1) / BINS:.1f}   {weight:.3f}   {said:.3f}   {true:.3f}")
+    print(f"  expected calibration error {error:.3f}\n")
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("CYBEROS_BENCH_DATA"), help="folder with episodes and probes")
-    parser.add_argument("--engine", choices=sorted(ENGINES), default="whoosh")
+    parser.add_argument("--engine", choices=ENGINES, default="whoosh")
+    parser.add_argument("--vectors", type=Path, help="semantic: keep the vectors in this .npz")
+    parser.add_argument("--false", type=float, default=FALSE_ANSWERS, help="the share of false answers allowed")
     parser.add_argument("--asked", type=int, default=fulltext.ASKED, help="ask for so many terms of a query")
     parser.add_argument("--plain", action="store_true", help="divide by the plain bound of BM25")
     arguments = parser.parse_args()
@@ -214,31 +218,46 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+def maker(engine: str, vectors: Path | None) -> Callable[[], Any]:
+    if engine == SEMANTIC:
+        from semantic import Semantic, Vectors
+
+        return partial(Semantic, Vectors(vectors))
+    return lambda: WhooshFullText(None) if engine == "whoosh" else Fts5FullText(None)
+
+
 def main() -> None:
     arguments = parse()
-    make = ENGINES[arguments.engine]
+    make = maker(arguments.engine, arguments.vectors)
     fulltext.ASKED = arguments.asked
     if arguments.plain:
         fulltext.ratios = plain_ratios
-    data = {name: load(Path(arguments.data), name) for name in SETS}
-    other = dict(zip(SETS, reversed(SETS), strict=True))
-    results = {}
-    for name in SETS:
-        engine = make()
+    data = {name: load(Path(arguments.data), name) for name in names(Path(arguments.data))}
+    foreign = {name: [probe for other in data if other != name for probe in data[other].probes] for name in data}
+    engines = {name: make() for name in data}
+    for name, engine in engines.items():
         engine.apply(data[name].documents, (), stamp="1")
-        results[name] = judge(engine, data[name].probes, data[other[name]].probes)
-        by_kind(name, data[name].probes, results[name][0], fts5(data[name].documents))
+    balance = 0.0
+    if arguments.engine == SEMANTIC:
+        balance = balance_of(engines, data)
+        make = partial(make, balance)
+    results = {}
+    for name, engine in engines.items():
+        engine.balance = balance  # to the others it means nothing
+        results[name] = judge(engine, data[name].probes, foreign[name])
+        by_kind(name, data[name].probes, results[name][0], plain.fts5(data[name].documents))
 
+    cut = cut_for((xs[::2] for _, xs in results.values()), arguments.false - MARGIN)
     repeats = [(1.0, [one.best_repeat for one in judged[::2]]) for judged, _ in results.values()]
-    falses = [(0.0, xs[::2]) for _, xs in results.values()]
-    a, _ = fit([*repeats, *falses])
-    cut = cut_for((xs for _, xs in falses), FALSE_ANSWERS - MARGIN)
+    a = slope([*repeats, *((0.0, xs[::2]) for _, xs in results.values())], cut)
     b = log(CUT / (1 - CUT)) - a * cut
-    print(f'\n"{arguments.engine}": ({a:.3f}, {b:.3f})   relevance {CUT} at x = {cut:.3f}\n')
+    weights = f"{a:.3f}, {a * balance:.3f}, {b:.3f}" if arguments.engine == SEMANTIC else f"{a:.3f}, {b:.3f}"
+    print(f'\n"{arguments.engine}": ({weights})   relevance {CUT} at x = {cut:.3f}\n')
     show(results, cut)
+    reliability(results, a, b)
     for size in SMALL:
-        for name in SETS:
-            report(f"{name}, vaults of {size}", cut, *small_vaults(make, data[name], data[other[name]], size))
+        for name, one in data.items():
+            report(f"{name}, vaults of {size}", cut, *small_vaults(make, one, foreign[name], size))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from cyberos.index.fulltext import Document
 from cyberos.index.tokens import STOP_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 MADE = 150  # probes of a kind, at most
@@ -70,6 +70,14 @@ def load(folder: Path, name: str) -> Data:
 
 def names(folder: Path) -> list[str]:
     return sorted(file.name.removesuffix(".probes.jsonl") for file in folder.glob("*.probes.jsonl"))
+
+
+def recall_at_3(found: Sequence[str], relevant: frozenset[str]) -> float:
+    return len(relevant.intersection(found[:3])) / min(3, len(relevant))
+
+
+def reciprocal_rank(found: Sequence[str], relevant: frozenset[str]) -> float:
+    return next((1 / rank for rank, path in enumerate(found[:12], 1) if path in relevant), 0.0)
 
 
 def made(data: Data) -> list[Probe]:
