@@ -24,27 +24,10 @@ if TYPE_CHECKING:
 
 QUERY = "from cyberos.embed import choice; choice.make('minilm').embed(['fix the login test'])"
 PEAK = "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
-WORDS = [
-    "ship",
-    "the",
-    "login",
-    "test",
-    "for",
-    "every",
-    "tenant",
-    "after",
-    "review",
-    "and",
-    "freeze",
-    "clock",
-    "so",
-    "that",
-    "retries",
-    "never",
-    "hide",
-    "a",
-    "failure",
-]
+WORDS = (
+    *("ship", "the", "login", "test", "for", "every", "tenant", "after", "review", "and", "freeze", "clock", "so"),
+    *("that", "retries", "never", "hide", "a", "failure"),
+)
 TEXTS = [" ".join(WORDS[(n * 7 + i * (1 + n % 5)) % len(WORDS)] for i in range(25 + n % 60)) for n in range(200)]
 
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 _VARIABLE = "OPENBLAS_NUM_THREADS"
 
 
 def load() -> None:
-    """Import numpy; what was imported before or set by the user stays as it is."""
+    """Import numpy; what was imported before or set by the user stays."""
     if "numpy" in sys.modules or _VARIABLE in os.environ:
-        pass
-    else:
-        os.environ[_VARIABLE] = "1"
-        try:
-            pass
-        finally:
-            del os.environ[_VARIABLE]  # the processes that we start decide for themselves
+        return
+    os.environ[_VARIABLE] = "1"
+    try:
+        import_module("numpy")
+    finally:
+        del os.environ[_VARIABLE]  # the processes that we start decide for themselves
 
 
 def cores() -> int:

@@ -94,6 +94,20 @@ def test_what_is_not_installed_is_named_with_its_extra(missing):
     assert done.stdout.splitlines() == ["False False", "pip install 'cyberos[local]'"]
 
 
+def test_a_query_runs_in_the_one_thread_that_asks():
+    """Threads of a BLAS that spin cost a query ten times its work on a busy machine."""
+    done = in_fresh_process(
+        dedent("""
+        import os
+        from cyberos.embed import choice
+        choice.make("minilm").embed(["hello"])
+        folder = "/proc/self/task"
+        print(len(os.listdir(folder)) if os.path.isdir(folder) else 1, "OPENBLAS_NUM_THREADS" in os.environ)
+    """)
+    )
+    assert done.stdout.strip() == "1 False"
+
+
 def test_asking_whether_it_is_there_imports_nothing_heavy_and_using_it_opens_no_socket():
     done = in_fresh_process(
         dedent("""
