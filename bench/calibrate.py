@@ -7,7 +7,8 @@ Every second probe fits, the others are reported. The cut stands where the worst
 allowed; the slope a is then that of greatest likelihood in which repeats and foreign work weigh the same in each set.
 
 `--engine semantic` first chooses the balance of words to meaning: the smallest whose mean recall@3 over all kinds of
-probes, the made ones too, is the best within its error on the half that fits; each set's own choice is shown, and what it does to the others.
+probes, the made ones too, is the best within its error on the half that fits; each set's own choice is shown, and what
+it does to the others.
 `--asked N` asks for another number of terms, `--plain` divides by the plain bound of BM25: what those choices gain.
 """
 

@@ -19,7 +19,7 @@ def test_home_is_an_empty_folder_of_the_tests(tmp_path_factory):
 
 
 def test_no_settings_of_anybody_are_seen(tmp_path):
-    assert [name for name in os.environ if name.startswith("CYBEROS_")] == []
+    assert [name for name in os.environ if name.startswith("CYBEROS_")] == ["CYBEROS_EMBEDDER"]
     assert git(tmp_path, "config", "--global", "--system", "--list", may_fail=True) == ""
 
 

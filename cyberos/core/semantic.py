@@ -90,7 +90,7 @@ def ask(
         try:
             return _by_meaning(root, query, answer, values, progress=progress)
         except EmbedderUnavailable as error:
-            no_embedder = _why(error)
+            no_embedder = _why(error, backend)
     chosen = choose(backend, values["fallback"].value, no_embedder)
     way = Way(chosen.store, [chosen.store], chosen.degraded)
     return reader.ask(
@@ -101,9 +101,10 @@ def ask(
     )
 
 
-def _why(error: EmbedderUnavailable) -> str | None:
+def _why(error: EmbedderUnavailable, backend: str) -> str | None:
     """Say why words alone were compared; None where that is what was wanted."""
-    return None if error.name == "none" else f"{error.reason}, so words alone were compared: {error.advice}"
+    is_wanted = error.name == "none" and backend == AUTO
+    return None if is_wanted else f"{error.reason}, so words alone were compared: {error.advice}"
 
 
 def _by_meaning(

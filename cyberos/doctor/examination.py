@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING
 
 from cyberos.core import layout, ledger
 from cyberos.core.errors import UnsafePath
-from cyberos.doctor import (
-    apart,
-    checks_file,
-    checks_git,
-    checks_ledger,
-    checks_memory,
-    remembered,
-    team,
-    walker,
-)
+from cyberos.doctor import apart, checks_file, checks_git, checks_ledger, checks_memory, remembered, team, walker
 from cyberos.doctor.against import Against
 from cyberos.doctor.checks_ledger import Damage
 from cyberos.doctor.checks_memory import Seen

@@ -69,7 +69,7 @@ def _make(setting: str) -> Embedder:
     family, _, model = setting.partition(":")
     match usable or family:
         case "none":
-            raise EmbedderUnavailable("none", "switched off", "set `embedder` to auto")
+            raise EmbedderUnavailable("none", "there is no embedder: it is switched off", "set `embedder` to auto")
         case "hash":
             from cyberos.embed.hashing import Hashing
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 K1 = 1.2
 B = 0.75
 
-# Twenty lose no recall@3 on the probes, twelve do on long ones (`bench/calibrate.py --asked`). The bound on postings is for large
-# vaults: on the probes' 10,000 episodes no query reaches it.
+# Twenty lose no recall@3 on the probes, twelve do on long ones (`bench/calibrate.py --asked`). The bound on postings is
+# for large vaults: on the probes' 10,000 episodes no query reaches it.
 ASKED = 20
 ALWAYS_ASKED = 4
 POSTINGS = 60_000

@@ -27,6 +27,7 @@ def test_an_embedder_is_kept_warm():
 
 
 def test_the_vault_says_which(root, monkeypatch):
+    monkeypatch.delenv("CYBEROS_EMBEDDER")  # by which the other tests do without
     assert settings.load(root)["embedder"].value == "auto"
     (root / "cyberos.toml").write_text('embedder = "sentence-transformers:/some/model"\n')
     assert settings.load(root)["embedder"].value == "sentence-transformers:/some/model"
