@@ -169,7 +169,7 @@ class WhooshFullText:
                 _make_index(self._storage.create(), new=True)
         with self._damage(spare=OSError):
             try:
-                index = _make_index(self._storage)
+                index = self._newest_index()
                 writer = index.writer(timeout=LOCK_WAIT_S, delay=0.05, limitmb=POOL_MB)
             except LockError:
                 raise VaultLocked(self._folder or "memory", LOCK_WAIT_S, "another writer of this index") from None
@@ -184,6 +184,17 @@ class WhooshFullText:
         for name in self._storage.list():
             if name.endswith(".toc.json") and name != f"_MAIN_{self._newest()}.toc.json":
                 self._storage.delete_file(name)
+
+    def _newest_index(self) -> Any:
+        """Open whoosh's index; another writer may commit meanwhile, and remove what we were about to read."""
+        for _ in range(OPEN_TRIES - 1):
+            number = self._newest()
+            try:
+                return _make_index(self._storage)
+            except OSError:
+                if self._newest() == number:
+                    raise
+        return _make_index(self._storage)
 
     @contextmanager
     def _damage(self, spare: type[BaseException] | tuple[()] = ()) -> Iterator[None]:
