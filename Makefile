@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
@@ -29,7 +29,7 @@ docs: $(VENV)/.core   ## write docs/rules.md from memory.invariants.yaml
 	@mv docs/rules.md.new docs/rules.md
 
 plugin: $(VENV)/.core   ## write the Claude Code plugin from what `init --agent claude-code` adds
-	@$(BIN)/python -c 'from pathlib import Path; from cyberos.agents.clients import plugin; from cyberos.cli.version import __version__; [(Path(p).parent.mkdir(parents=True, exist_ok=True), Path(p).write_text(t, encoding="utf-8")) for p, t in plugin(__version__).items()]'
+	@$(BIN)/python plugins/write.py
 
 $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 	@$(BIN)/python -m venv $(VENV)/hook-tools

@@ -34,7 +34,11 @@ run cyberos episode log \
   --lesson 'the old dumps were kept by a hard link in /var/spool; delete the link as well'
 
 say "4. Before the next task: have I done this before, and how did it really go?"
+run cyberos index
 run cyberos recall-similar 'backup fills up the disk every night'
+
+say "   By meaning too: what is found shares no word with the question"
+run cyberos recall-similar --k 1 'swap credentials that leaked'
 
 say "5. Two agents log on two branches; git merges them"
 git add . && git commit --quiet --message 'one more'

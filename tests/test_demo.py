@@ -10,12 +10,15 @@ DEMO = Path(__file__).parents[1] / "examples" / "demo.sh"
 
 def test_demo_shows_what_it_promises(tmp_path):
     environment = dict(os.environ, TMPDIR=str(tmp_path))
+    environment["CYBEROS_EMBEDDER"] = "minilm"
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(["bash", str(DEMO)], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = done.stdout + done.stderr
     for promised in (
         "logged 161 episodes",
+        "indexed by minilm",
+        "Change the database passwords of every service",
         "Stop the nightly backup job from filling the disk",
         "memory-modified",
         "ledger-",
