@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-formats docs lint types vault check bench clean
+.PHONY: demo test test-formats docs prove lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,9 @@ $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 
 test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
 	@CYBEROS_HOOK_TOOLS="$(abspath $(VENV))/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
+
+prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fails on any miss
+	@PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py
