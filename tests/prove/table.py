@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SAMPLE = 0.1
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("kills",)
 
 
 class Skipped(Exception):
