@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SAMPLE = 0.1
-MODULES: tuple[str, ...] = ("kills",)
+MODULES: tuple[str, ...] = (
+    "kills",
+    "power",
+)
 
 
 class Skipped(Exception):
