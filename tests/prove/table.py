@@ -27,6 +27,7 @@ SAMPLE = 0.1
 MODULES: tuple[str, ...] = (
     "kills",
     "power",
+    "injections",
 )
 
 
