@@ -29,6 +29,8 @@ MODULES: tuple[str, ...] = (
     "power",
     "injections",
     "branches",
+    "writers",
+    "stores",
 )
 
 
