@@ -18,6 +18,8 @@ from cyberos.index.tokens import STOP_WORDS, terms
 BACKGROUND = 1000
 # nats: what a word tells that one episode holds and none of the background; rarer ones tell more
 ENOUGH = 6.5
+# nats: what a word tells at least that is none of the background's: two of them are not enough, three nearly are
+LEAST = 1.7
 
 _LABELS = "Task Approach Outcome Notes Lesson"
 _OUTCOMES = "success partial failure"
@@ -38,3 +40,8 @@ def idf(term: str, frequency: int, documents: int) -> float:
     background = _FREQUENCY.get(term, 0)
     # idf(t) = ln(1 + (N' - n' + 0.5) / (n' + 0.5))
     return log(1 + (documents + BACKGROUND - frequency - background + 0.5) / (frequency + background + 0.5))
+
+
+def least(term: str) -> float:
+    """Return how much a term tells at least, in nats, beside others: nothing if any task may have it."""
+    return 0.0 if term in _FREQUENCY else LEAST
