@@ -9,12 +9,12 @@ The formulas (q the query, d a document, n(t) the number of documents with term 
 
     weight(t)   = occurrences of t in q * idf(t)            idf: see `background`
     BM25(q, d)  = sum over t in q and d of weight(t) * (k1 + 1) * f / (f + k1 * (1 - b + b * |d| / mean |d|))
-    cover(q, d) = sum over t in q and d of weight(t)  /  max(ENOUGH, sum over t in q of weight(t))
+    cover(q, d) = sum over t in q and d of weight(t)  /  sum over t in q of weight(t)  *  min(1, proof(q) / ENOUGH)
     ratio(q, d) = BM25(q, d) / best(q),  best(q) = BM25(q, d0) / cover(q, d0),  d0 the hit of highest BM25
 
 best(q) is the highest BM25 that the query could have had: what the best hit would score if it held the whole query.
-The whole is at least ENOUGH, the idf of one word that one episode of a small vault holds: a query of less evidence,
-`the` or `fix`, reaches no high ratio even where it is found whole, while the number of one error does.
+What proves less than one word that one episode holds, such as `the` or `fix`, reaches no high ratio even where it is
+found whole, while the number of one error does.
 The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it fewer true
 repeats stand above the same rate of false answers (`bench/calibrate.py --plain`). The order is BM25's alone.
 
@@ -28,7 +28,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cyberos.core.errors import CyberosError
-from cyberos.index.background import ENOUGH, idf
+from cyberos.index.background import ENOUGH, idf, proof
 from cyberos.index.tokens import content, terms
 
 if TYPE_CHECKING:
@@ -144,10 +144,14 @@ class FullText(Store, Protocol):
 
 
 class Plan(NamedTuple):
-    """`asked` holds (term, weight), the heaviest first; `whole` is the weight of these and of the terms never seen."""
+    """`asked` holds (term, weight), the heaviest first; `whole` is the weight of these and of the terms never seen.
+
+    `proof` is what it would prove, in nats, that a document holds the whole query.
+    """
 
     asked: tuple[tuple[str, float], ...]
     whole: float
+    proof: float
 
 
 class Compared(NamedTuple):
@@ -173,7 +177,8 @@ def make_plan(query: str, frequency: Callable[[str], int], documents: int) -> Pl
             break
         asked.append((term, weights[term]))
     unseen = sum(weights[term] for term in found if not found[term])
-    return Plan(tuple(asked), unseen + sum(weight for _, weight in asked))
+    proven = sum(times * proof(term, found[term], documents) for term, times in counts.items())
+    return Plan(tuple(asked), unseen + sum(weight for _, weight in asked), proven)
 
 
 def saturation(length: float, mean: float) -> float:
@@ -276,5 +281,6 @@ def ratios(ranked: Sequence[tuple[str, float]], plan: Plan, present: Container[s
     if not ranked:
         return []
     # ratio = BM25 / best(q), best(q) = BM25(q, d0) / cover(q, d0)
-    cover = min(1.0, sum(weight for term, weight in plan.asked if term in present) / max(ENOUGH, plan.whole))
+    cover = min(1.0, sum(weight for term, weight in plan.asked if term in present) / plan.whole)
+    cover *= min(1.0, plan.proof / ENOUGH)
     return [Scored(path, cover * score / ranked[0][1]) for path, score in ranked]

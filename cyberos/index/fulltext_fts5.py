@@ -96,7 +96,7 @@ class Fts5FullText:
         with self._guard:
             view = self._open()
             if view is None:
-                return fulltext.Compared(fulltext.Plan((), 0.0), [])
+                return fulltext.Compared(fulltext.Plan((), 0.0, 0.0), [])
             with view.asked() as asked:
                 return fulltext.compare(query, asked.postings(kind, scope), limit, also)
 

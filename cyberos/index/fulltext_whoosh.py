@@ -76,7 +76,7 @@ class WhooshFullText:
         with self._guard, self._damage():
             view = self._open()
             if view is None:
-                return fulltext.Compared(fulltext.Plan((), 0.0), [])
+                return fulltext.Compared(fulltext.Plan((), 0.0, 0.0), [])
             return fulltext.compare(query, view.postings(kind, scope), limit, also)
 
     def apply(
