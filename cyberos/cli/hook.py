@@ -12,20 +12,22 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cyberos.agents import hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from cyberos.core.files import Files
 
-ENOUGH_S = 0.85  # after which an agent goes on without an answer; what is left is the start and the end of Python
+_BEGUN = time.monotonic()
 _INPUT = 16 << 20
 _LOOKED_AT = 200  # of the newest episodes, for those that did not succeed
+Answer = TypeVar("Answer")
 USAGE = f"usage: cyberos hook {'|'.join(hooks.EVENTS)} [--agent NAME], with the hook's JSON on stdin"
 
 
@@ -36,17 +38,28 @@ def run(store: str | None, arguments: Sequence[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 0
     given = _read_input()
+    vault = _attempt(lambda: Vault(_root(store, given)))
+    if vault is not None:
+        _answer(vault, event, agent, given)
+    sys.stderr.flush()
+    os._exit(0)  # the thread may still be at work, and nobody waits for it
+
+
+def _answer(vault: Vault, event: str, agent: str, given: dict[str, Any]) -> None:
+    """Print the answer, if there is one in time."""
     said: list[dict[str, Any] | None] = []
-    thread = threading.Thread(target=lambda: said.append(_attempt(store, event, agent, given)), daemon=True)
+
+    def work() -> None:
+        said.append(_attempt(lambda: hooks.answer(event, agent, given, vault)))
+
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(ENOUGH_S)
+    thread.join(vault.wait_s - (time.monotonic() - _BEGUN))
     if not said:
-        _index_later(store)
+        vault.index_later()
     elif said[0] is not None:
         sys.stdout.write(json.dumps(said[0]) + "\n")
         sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # the thread may still be at work, and nobody waits for it
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str | None, str]:
@@ -69,15 +82,15 @@ def _read_input() -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _attempt(store: str | None, event: str, agent: str, given: dict[str, Any]) -> dict[str, Any] | None:
+def _root(store: str | None, given: dict[str, Any]) -> Path:
+    from cyberos.core import discovery
+
+    start = given.get("cwd")
+    return discovery.discover(start if isinstance(start, str) and os.path.isdir(start) else None, store)
+
+
+def _attempt(work: Callable[[], Answer]) -> Answer | None:
     from cyberos.cli.main import attempt
-
-    def work() -> dict[str, Any] | None:
-        from cyberos.core import discovery
-
-        start = given.get("cwd")
-        place = start if isinstance(start, str) and os.path.isdir(start) else None
-        return hooks.answer(event, agent, given, Vault(discovery.discover(place, store)))
 
     return attempt(work, _complain)
 
@@ -90,9 +103,13 @@ class Vault:
     """The vault as the hooks see it."""
 
     def __init__(self, root: Path) -> None:
+        from cyberos.core import settings
         from cyberos.core.files import Files
 
         self.files: Files = Files(root)
+        values = settings.load(root)
+        self.wait_s = float(values["hook_wait"].value)
+        self._has_embedder = values["embedder"].value != "none"
         self._root = root
 
     def failed(self, most: int) -> str:
@@ -117,11 +134,14 @@ class Vault:
         return prompt(matches)
 
     def similar(self, task: str, most: int) -> str:
-        """Give episodes like a task, for a model to read."""
+        """Give episodes like a task, for a model to read; by words on FTS5, which is there sooner than Whoosh."""
         from cyberos.cli import recall
+        from cyberos.core import backends, semantic
         from cyberos.core.prompt import prompt
 
-        return prompt(recall.run(self._root, SimpleNamespace(task=task, k=most, form="prompt"))["matches"])
+        backend = backends.AUTO if self._has_embedder and semantic.available() else "fts5"
+        asked = SimpleNamespace(task=task, k=most, form="prompt", backend=backend)
+        return prompt(recall.run(self._root, asked)["matches"])
 
     def newest_us(self) -> int:
         """Give when the newest episode was logged, in microseconds since 1970."""
@@ -132,6 +152,10 @@ class Vault:
         with sync(self._root, ()) as index:
             found = index.catalog.newest(layout.EPISODE, 1)
         return moment_of(found[0].last_seen_at) or 0 if found else 0
+
+    def index_later(self) -> None:
+        """Let a process of its own bring the index up to date, so that the next hook need not wait for it."""
+        _start(str(self._root), "index")
 
     def record(self, transcript: str, session: str) -> None:
         """Start to record what of a transcript was not recorded yet."""
@@ -146,18 +170,12 @@ class Vault:
         _start(str(self._root), "episode", "record", transcript, "--no-llm", "--skip-bytes", str(known.recorded))
 
 
-def _index_later(store: str | None) -> None:
-    """Let the index be brought up to date by a process of its own, so that the next hook need not wait for it."""
-    _start(store, "index")
-
-
-def _start(store: str | None, *arguments: str) -> None:
-    named = ["--store", store] if store is not None else []
+def _start(store: str, *arguments: str) -> None:
     nothing = subprocess.DEVNULL
     apart: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.DETACHED_PROCESS}
-    command = [sys.executable, "-m", "cyberos", *named, *arguments]
+    command = [sys.executable, "-m", "cyberos", "--store", store, *arguments]
     try:
         subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, **apart)
     except OSError:

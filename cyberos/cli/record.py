@@ -55,6 +55,7 @@ Examples:
 @click.option("--scope", help="A part of the vault that recall can be narrowed to.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
 @click.option("--format", "name", type=click.Choice(list(formats.READERS)), help="Read it as this format.")
+@click.option("--skip-bytes", type=click.IntRange(0), default=0, help="Pass over so much that was recorded before.")
 @click.option("--actor", help="Who is named in the ledger.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -71,7 +72,7 @@ def record(ctx: click.Context, /, transcript: str, **options: Any) -> int:
         raise click.UsageError("--evidence-ref goes with --evidence.")
     with _opened(transcript) as handle:
         digest = file_digest(handle, "sha256").hexdigest()
-        read = formats.read(handle, transcript, options["name"])
+        read = formats.read(handle, transcript, options["name"], skip_bytes=options["skip_bytes"])
     given = recording.Given(options["task"], options["outcome"], options["evidence"], options["evidence_ref"])
     made = _recordings(read, given, _endpoint(off=options["no_llm"]), transcript, split=options["split"])
     shared = {"transcript_ref": _named(transcript, digest), "scope": options["scope"], "tags": options["tags"] or None}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WEIGHTS = (0.4, 0.3, 0.3)
 NO_OPINION = 0.5  # DEC-181: what an absent quality_score counts as
 OVERFETCH = 4
-BAND = 0.02  # provisional: how far below the k-th hit a relevance still counts as near it; to be settled by measurement
+BAND = 0.002  # how far below the k-th hit a relevance still counts as near it: ADR 0011
 
 INTENTS = ("any", "what_worked", "what_failed")
 RECENCIES = ("none", "park", "half-life")

@@ -44,7 +44,8 @@ class SentenceTransformers:
     def __init__(self, model: str = "") -> None:
         """Load a model by its folder or name. Raises: EmbedderUnavailable."""
         if find_spec("sentence_transformers") is None:
-            raise EmbedderUnavailable(self.name, "sentence-transformers is not installed", "pip install 'cyberos[semantic]'")
+            reason = "sentence-transformers is not installed"
+            raise EmbedderUnavailable(self.name, reason, "pip install 'cyberos[semantic]'")
         os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
         with _quiet():
             folder = _folder(model or DEFAULT)

@@ -57,12 +57,16 @@ class UnknownFormat(CyberosError):
         return f"known formats: {', '.join(READERS)}; force one with --format, or log it with `cyberos episode log`"
 
 
-def read(handle: BinaryIO, path: str, name: str | None = None) -> Transcript:
-    """Read a whole transcript from a file that can be gone back in. `name` forces a format.
+def read(handle: BinaryIO, path: str, name: str | None = None, *, skip_bytes: int = 0) -> Transcript:
+    """Read a transcript from a file that can be gone back in. `name` forces a format.
+
+    The lines that begin in its first `skip_bytes` still tell the format, and nothing more.
 
     Raises: UnknownFormat when no reader knows it, or the forced one finds nothing in it.
     """
     is_lines = _is_lines(handle)
+    if skip_bytes and not is_lines:
+        raise UnknownFormat(path, "one document, of which no beginning can be skipped")
     if name is None:
         head = [piece for piece in islice(_pieces(handle, is_lines=is_lines), _HEAD) if isinstance(piece, Piece)]
         if not head:
@@ -71,10 +75,11 @@ def read(handle: BinaryIO, path: str, name: str | None = None) -> Transcript:
     if name is None:
         raise UnknownFormat(path, "a transcript of no known format")
     skipped: list[str] = []
-    runs = READERS[name].read(_readable(_pieces(handle, is_lines=is_lines), skipped))
+    runs = READERS[name].read(_readable(_pieces(handle, is_lines=is_lines, skip_bytes=skip_bytes), skipped))
     runs = [run for run in runs if run.steps]
     if not runs:
-        raise UnknownFormat(path, f"nothing in it that {name} would write")
+        where = f" behind byte {skip_bytes}" if skip_bytes else ""
+        raise UnknownFormat(path, f"nothing in it{where} that {name} would write")
     return Transcript(name, runs, skipped)
 
 
@@ -92,9 +97,9 @@ def _is_lines(handle: BinaryIO) -> bool:
     return not is_document or "instance_id" in keys
 
 
-def _pieces(handle: BinaryIO, *, is_lines: bool) -> Iterator[Piece | Broken]:
+def _pieces(handle: BinaryIO, *, is_lines: bool, skip_bytes: int = 0) -> Iterator[Piece | Broken]:
     handle.seek(0)
-    return stream.lines(handle) if is_lines else stream.document(handle)
+    return stream.lines(handle, skip_bytes) if is_lines else stream.document(handle)
 
 
 def _readable(pieces: Iterable[Piece | Broken], skipped: list[str]) -> Iterator[Piece]:

@@ -186,3 +186,21 @@ def test_a_redaction_is_a_row_of_the_ledger(root, tmp_path):
     record(root, messages(tmp_path, ("user", f"Use {TOKEN} to push"), ("assistant", "Pushed.")), "--no-llm")
     rows = [json.loads(line) for file in root.glob("audit/*/*/*.jsonl") for line in file.read_text().splitlines()]
     assert "secret.redacted" in [row["kind"] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["claude-code.jsonl", "codex.jsonl", "gemini.jsonl", "opencode.jsonl"])
+def test_what_was_recorded_before_can_be_passed_over(root, tmp_path, name):
+    file = tmp_path / name
+    blob = (REAL / name).read_bytes()
+    file.write_bytes(blob)
+    assert "behind byte" in failing(root, str(file), "--no-llm", "--skip-bytes", str(len(blob)), error=UnknownFormat)
+    whole = json.loads(record(root, str(file), "--no-llm", "--task", "x", "--dry-run", "--json").stdout)
+    again = ["--no-llm", "--task", "x", "--dry-run", "--json", "--skip-bytes"]
+    assert json.loads(record(root, str(file), *again, "1").stdout)["evidence"] == whole["evidence"]
+    line = whole["evidence_ref"].rsplit("line ", 1)[-1]
+    assert line in json.loads(record(root, str(file), *again, "1").stdout)["evidence_ref"], "lines count from the start"
+
+
+def test_of_a_document_no_beginning_can_be_passed_over(root):
+    said = failing(root, str(REAL / "opencode-export.json"), "--no-llm", "--skip-bytes", "9", error=UnknownFormat)
+    assert "no beginning can be skipped" in said

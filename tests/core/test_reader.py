@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cyberos.core import reader, semantic
+from cyberos.core import ranking, reader, semantic
 from cyberos.core.episode import log
 from cyberos.core.errors import CyberosError, VaultNotFound
 from cyberos.core.writer import Writer
@@ -106,7 +106,8 @@ def test_the_newest_of_hundreds_of_equals_are_in_the_pool(root, injected):
 
 def test_the_pool_holds_near_equals_and_no_others(root, injected):
     made = [add(root, f"ship {n}") for n in range(5)]
-    injected |= dict(zip(made, (0.9, 0.8, 0.79, 0.78, 0.7), strict=True))
+    near, far = 0.8 - ranking.BAND, 0.8 - 2 * ranking.BAND
+    injected |= dict(zip(made, (0.9, 0.8, near + 1e-6, near, far), strict=True))
     assert [hit.path for hit in search(root, k=2).hits] == made[:4]
 
 
