@@ -72,9 +72,14 @@ def is_lines(handle: BinaryIO) -> bool:
     return whole > 0 and seen > 1
 
 
-def lines(handle: BinaryIO) -> Iterator[Piece | Broken]:
-    """Read a file of JSON lines."""
+def lines(handle: BinaryIO, after: int = 0, until: int | None = None) -> Iterator[Piece | Broken]:
+    """Read those lines of a file of JSON lines that end after byte `after`, and by byte `until`."""
     for number, line in enumerate(_raw_lines(handle), 1):
+        end = handle.tell()
+        if end <= after:
+            continue
+        if until is not None and end > until:
+            return
         if line is None:
             yield Broken(number, "a line above 64 MiB")
             continue
