@@ -12,8 +12,9 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cyberos.agents import hooks
 
@@ -23,30 +24,58 @@ if TYPE_CHECKING:
 
     from cyberos.core.files import Files
 
-ENOUGH_S = 0.85  # after which an agent goes on without an answer; what is left is the start and the end of Python
+# seconds after which an agent goes on without an answer; what is left of one is the start and the end of Python
+ENOUGH_S = 0.85
+_LONGER = "CYBEROS_HOOK_SECONDS"  # in the environment: for a machine or a disk that is slow
 _INPUT = 16 << 20
 _LOOKED_AT = 200  # of the newest episodes, for those that did not succeed
-USAGE = f"usage: cyberos hook {'|'.join(hooks.EVENTS)} [--agent NAME], with the hook's JSON on stdin"
+_SETTINGS = 1 << 20
+USAGE = f"usage: cyberos hook {'|'.join(hooks.EVENTS)} [--agent NAME] [--plugin], with the hook's JSON on stdin"
 
 
 def run(store: str | None, arguments: Sequence[str]) -> int:
     """Answer one hook: JSON on stdout, or nothing. Always gives 0."""
-    event, agent = _read_arguments(arguments)
+    is_plugin = "--plugin" in arguments
+    event, agent = _read_arguments([word for word in arguments if word != "--plugin"])
     if event is None:
-        print(USAGE, file=sys.stderr)
+        _complain([USAGE])
         return 0
-    given = _read_input()
+    if is_plugin and _is_set_up(event):
+        return 0
     said: list[dict[str, Any] | None] = []
-    thread = threading.Thread(target=lambda: said.append(_attempt(store, event, agent, given)), daemon=True)
+    thread = threading.Thread(target=lambda: said.append(_attempt(store, event, agent)), daemon=True)
     thread.start()
-    thread.join(ENOUGH_S)
+    thread.join(_enough())
     if not said:
         _index_later(store)
     elif said[0] is not None:
-        sys.stdout.write(json.dumps(said[0]) + "\n")
-        sys.stdout.flush()
-    sys.stderr.flush()
+        _print(sys.stdout, json.dumps(said[0]))
     os._exit(0)  # the thread may still be at work, and nobody waits for it
+
+
+def _enough() -> float:
+    try:
+        return min(max(float(os.environ.get(_LONGER, ENOUGH_S)), 0.0), 60.0)
+    except ValueError:
+        return ENOUGH_S
+
+
+def _print(stream: TextIO | None, text: str) -> None:
+    """Print a line, unless the stream is closed or nobody reads it."""
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            stream.write(f"{text}\n")
+            stream.flush()
+
+
+def _is_set_up(event: str) -> bool:
+    """Report whether the repository has this hook in its own settings: then the plugin's would say it twice."""
+    path = os.path.join(os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd(), ".claude", "settings.json")
+    try:
+        with open(path, "rb") as handle:
+            return f" hook {event} --agent claude-code".encode() in handle.read(_SETTINGS)
+    except OSError:
+        return False
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str | None, str]:
@@ -60,30 +89,41 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[str | None, str]:
 
 
 def _read_input() -> dict[str, Any]:
-    if sys.stdin is None or sys.stdin.isatty():
-        return {}
     try:
+        if sys.stdin is None or sys.stdin.isatty():
+            return {}
         given = json.loads(sys.stdin.buffer.read(_INPUT))
     except (ValueError, RecursionError, OSError):
         return {}
     return given if isinstance(given, dict) else {}
 
 
-def _attempt(store: str | None, event: str, agent: str, given: dict[str, Any]) -> dict[str, Any] | None:
+def _attempt(store: str | None, event: str, agent: str) -> dict[str, Any] | None:
     from cyberos.cli.main import attempt
 
     def work() -> dict[str, Any] | None:
         from cyberos.core import discovery
 
+        given = _read_input()
         start = given.get("cwd")
-        place = start if isinstance(start, str) and os.path.isdir(start) else None
-        return hooks.answer(event, agent, given, Vault(discovery.discover(place, store)))
+        place = start if isinstance(start, str) and os.path.isdir(start) else os.getcwd()
+        named = _placed(store, place) if store is not None else None
+        return hooks.answer(event, agent, given, Vault(discovery.discover(place, named)))
 
     return attempt(work, _complain)
 
 
+def _placed(store: str, place: str) -> str:
+    """Give where a vault is that is named from the top of a repository: an agent may have gone down into it."""
+    folder = os.path.abspath(place)
+    while not os.path.isdir(os.path.join(folder, store)):
+        if folder == (folder := os.path.dirname(folder)):
+            return store
+    return os.path.join(folder, store)
+
+
 def _complain(lines: list[str]) -> None:
-    print("\n".join(lines), file=sys.stderr)
+    _print(sys.stderr, "\n".join(lines))
 
 
 class Vault:
