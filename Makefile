@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-formats docs lint types vault check bench clean
+.PHONY: demo test test-formats test-hooks test-clients plugin mutation docs lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,24 @@ $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 
 test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
 	@CYBEROS_HOOK_TOOLS="$(abspath $(VENV))/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
+
+# the agents and the protocol's official clients, in folders of their own; the package of Claude Code fetches its program
+# in a script that npm may not run
+CYBEROS_CLIENTS ?= $(abspath $(VENV))/clients
+SDKS = $(foreach major,1 2,$(abspath $(VENV))/clients/sdk$(major)/bin/python)
+
+$(abspath $(VENV))/clients/node_modules/.bin/claude:
+	@mkdir -p $(VENV)/clients
+	@npm install --silent --no-fund --no-audit --prefix $(VENV)/clients @anthropic-ai/claude-code @openai/codex \
+	  @google/gemini-cli @modelcontextprotocol/inspector
+	@cd $(VENV)/clients/node_modules/@anthropic-ai/claude-code && node install.cjs
+
+$(abspath $(VENV))/clients/sdk%/bin/python: $(VENV)/.dev
+	@$(BIN)/python -m venv $(VENV)/clients/sdk$*
+	@$@ -m pip install --quiet --disable-pip-version-check 'mcp==$*.*'
+
+test-clients: $(CYBEROS_CLIENTS)/node_modules/.bin/claude $(SDKS)   ## real agents, offline, with a model on loopback; asks npm and a package index once
+	@CYBEROS_CLIENTS="$(CYBEROS_CLIENTS)" CYBEROS_MCP_SDKS="$(SDKS)" $(BIN)/python -m pytest -m clients tests/clients
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py

@@ -69,7 +69,8 @@ def _gemini(start: list[str]) -> list[Piece]:
     hooks: dict[str, tuple[str, str | None]] = {
         "SessionStart": ("session-start", None),
         "BeforeAgent": ("prompt", None),
-        "PreCompress": ("pre-compact", None),
+        "AfterAgent": ("stop", None),
+        # no PreCompress: up to 0.61 at least it comes before every request, whether something is compressed or not
     }
     return [
         *_hooks(".gemini/settings.json", start, "gemini", hooks, timeout=_S * 1000),

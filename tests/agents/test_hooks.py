@@ -119,6 +119,11 @@ def test_a_path_at_the_head_of_a_prompt_is_no_command(experienced):
     assert LESSON in context(hook(experienced, "prompt", prompt="/src/login_test.py: fix the flaky login test"))
 
 
+def test_what_a_hook_said_before_is_no_part_of_the_prompt(experienced):
+    before = f"<hook_context>{HOW_TO_LOG * 3}</hook_context>\n"
+    assert LESSON in context(hook(experienced, "prompt", prompt=f"{before}Fix the flaky login test"))
+
+
 def test_huge_episodes_stay_below_what_an_agent_takes(tmp_memory):
     root, words = tmp_memory.path, "the clock of the login test is frozen in the fixture "
     huge = {"approach": words * 300, "lesson": words * 300, "notes": words * 300}
