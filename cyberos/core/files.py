@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -171,7 +172,8 @@ class Files:
                 os.close(handle)
 
     def overwrite(self, path: str, blob: bytes) -> None:
-        """Replace a derived or settings file through a temporary one beside it, atomically, unsynced."""
+        """Replace a derived or settings file through a temporary one beside it, atomically, unsynced; keep its mode."""
+        before = self.stat(path)
         with self._folder(path) as (fd, name):
             temporary = f"{name}.{os.getpid()}.tmp"
             with suppress(FileNotFoundError):
@@ -180,6 +182,8 @@ class Files:
             handle = syscalls.open_file(temporary, flags, fd, path)
             try:
                 try:
+                    if before is not None and sys.platform != "win32":
+                        os.fchmod(handle, before.st_mode & 0o777)
                     syscalls.write_all(handle, blob)
                 finally:
                     os.close(handle)

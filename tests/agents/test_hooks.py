@@ -90,7 +90,9 @@ def test_a_session_begins_with_what_failed_and_how_to_log(experienced, agent):
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_a_prompt_recalls_what_is_like_it(experienced, agent):
     name = PROMPTS.get(agent, "UserPromptSubmit")
-    done = hook(experienced, "prompt", f"--agent={agent}", hook_event_name=name, prompt="The login test is flaky, fix it")
+    done = hook(
+        experienced, "prompt", f"--agent={agent}", hook_event_name=name, prompt="The login test is flaky, fix it"
+    )
     found = said(done)
     assert LESSON in done.stdout.decode()
     if agent != "cursor":
@@ -174,7 +176,9 @@ def test_sessions_that_nobody_comes_back_to_are_forgotten(experienced):
 def turns(number: int, *, task: str | None = None) -> str:
     """Give the records of a little work, begun by a user or going on."""
     shared = {"sessionId": "s1", "timestamp": f"2026-11-30T10:0{number}:00.000Z"}
-    asked = [shared | {"type": "user", "uuid": f"u{number}", "message": {"role": "user", "content": task}}] if task else []
+    asked = (
+        [shared | {"type": "user", "uuid": f"u{number}", "message": {"role": "user", "content": task}}] if task else []
+    )
     texts = [
         shared | {"type": "assistant", "uuid": f"a{number}{part}", "message": {"id": f"m{number}{part}", "content": [{"type": "text", "text": f"Step {number}{part}"}]}}
         for part in "xy"
@@ -216,7 +220,11 @@ def test_each_new_part_of_a_transcript_is_recorded_once(root, transcript):
     with transcript.open("a") as handle:
         handle.write(turns(3))
     hook(root, "pre-compact", **ask)
-    assert [values["task"] for values in recorded(root, 3)] == ["Fix the login", "Now write the docs", "Now write the docs"]
+    assert [values["task"] for values in recorded(root, 3)] == [
+        "Fix the login",
+        "Now write the docs",
+        "Now write the docs",
+    ]
     settled(root, transcript)
 
 
@@ -311,7 +319,9 @@ def test_an_input_that_does_not_end_is_not_waited_for(experienced, monkeypatch):
     process.stdout.close()
 
 
-@pytest.mark.parametrize(("event", "seconds"), [*((event, None) for event in EVENTS), ("prompt", "0"), ("prompt", "soon")])
+@pytest.mark.parametrize(
+    ("event", "seconds"), [*((event, None) for event in EVENTS), ("prompt", "0"), ("prompt", "soon")]
+)
 def test_a_locked_index_is_not_waited_for(experienced, tmp_memory, transcript, event, seconds, monkeypatch):
     log(tmp_memory, episode("something new, so that the index is to be written"))
     monkeypatch.delenv("CYBEROS_HOOK_SECONDS")
@@ -359,11 +369,9 @@ def test_a_vault_named_from_the_top_is_found_from_below(experienced):
 
 @pytest.mark.parametrize("event", EVENTS[:2])
 def test_the_plugin_is_silent_where_the_repository_has_the_hooks(experienced, event):
-    (mine,) = [
-        each["hooks"][0]["command"]
-        for each in sum(json.loads(plugin("0")["plugins/cyberos/hooks/hooks.json"])["hooks"].values(), [])
-        if f" {event} " in each["hooks"][0]["command"]
-    ]
+    made = json.loads(plugin("0")["plugins/cyberos/hooks/hooks.json"])["hooks"]
+    commands = [group["hooks"][0]["command"] for (group,) in made.values()]
+    (mine,) = [command for command in commands if f" {event} " in command]
     arguments = mine.removeprefix("cyberos hook ").split()
     assert TASK.split()[2] in context(hook(experienced, *arguments, prompt=TASK)) or event == "session-start"
     init = [sys.executable, "-m", "cyberos", "init", "--agent", "claude-code"]

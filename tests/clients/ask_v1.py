@@ -15,7 +15,10 @@ async def main(program: str, episode: dict) -> None:
     async def tell(done: float, most: float | None, message: str | None) -> None:
         told.append(done)
 
-    async with stdio_client(StdioServerParameters(command=program, args=["mcp"])) as streams, ClientSession(*streams) as session:
+    async with (
+        stdio_client(StdioServerParameters(command=program, args=["mcp"])) as streams,
+        ClientSession(*streams) as session,
+    ):
         version = (await session.initialize()).protocolVersion
         await session.send_ping()
         listed = (await session.list_tools()).tools

@@ -131,7 +131,13 @@ def _messages(body: dict[str, Any], call: Call | None) -> list[dict[str, Any]]:
         block = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": DONE}
     usage = {"input_tokens": 10, "output_tokens": 1}
-    message = {"id": f"msg_{is_done:d}", "type": "message", "role": "assistant", "model": body.get("model"), "content": []}
+    message = {
+        "id": f"msg_{is_done:d}",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model"),
+        "content": [],
+    }
     end = {"stop_reason": "tool_use" if name else "end_turn", "stop_sequence": None}
     return [
         {"type": "message_start", "message": message | {"stop_reason": None, "stop_sequence": None, "usage": usage}},
@@ -154,7 +160,7 @@ def _functions(tools: list[dict[str, Any]], space: str = "") -> Iterator[tuple[s
 
 def _responses(body: dict[str, Any], call: Call | None) -> list[dict[str, Any]]:
     is_done = any(item.get("type", "").endswith("_call_output") for item in body.get("input", []))
-    found = dict((name, space) for space, name in _functions(body.get("tools", [])))
+    found = {name: space for space, name in _functions(body.get("tools", []))}
     name = _named(call, list(found), is_done=is_done)
     if name is not None and call is not None:
         item: dict[str, Any] = {"type": "function_call", "id": "f1", "call_id": "call_1", "name": name}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from conftest import EPISODE, LESSON, TASK, TOP, Project, need
-from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 from model_server import Call
+from project import EPISODE, LESSON, TASK, TOP, Project, need
+
+from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 
 pytestmark = pytest.mark.clients
 FIRST = HOW_TO_LOG.split("\n")[0]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import EPISODE, LESSON, TASK, Project, need
-from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 from model_server import Call
+from project import EPISODE, LESSON, TASK, Project, need
+
+from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 
 pytestmark = pytest.mark.clients
 FIRST = HOW_TO_LOG.split("\n")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-
-from conftest import EPISODE, LESSON, TASK, Project, need
-from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 from model_server import Call
+from project import EPISODE, LESSON, TASK, Project, need
+
+from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 
 pytestmark = pytest.mark.clients
 

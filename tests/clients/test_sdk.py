@@ -7,8 +7,8 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from project import EPISODE, LESSON, SDKS, Project, need
 
-from conftest import EPISODE, LESSON, SDKS, Project, need
 from cyberos.agents.tools import NAMES
 
 pytestmark = pytest.mark.clients
