@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+PACKAGES = (
+    "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli", "@modelcontextprotocol/inspector", "lefthook",
+    "husky",
+)  # fmt: skip
+
 
 @pytest.fixture
 def model() -> Iterator[Model]:
@@ -31,7 +36,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     if not BIN.is_dir():
         return
     packages = BIN.parent
-    for name in ("@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli", "@modelcontextprotocol/inspector"):
+    for name in PACKAGES:
         manifest = packages / name / "package.json"
         if manifest.is_file():
             terminalreporter.write_line(f"{name} {json.loads(manifest.read_bytes())['version']}")
