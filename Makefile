@@ -51,6 +51,24 @@ test-semantic: $(VENV)/semantic/.ready   ## sentence-transformers and torch for 
 prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fails on any miss
 	@PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
 
+# the agents and the protocol's official clients, in folders of their own; the package of Claude Code fetches its program
+# in a script that npm may not run
+CYBEROS_CLIENTS ?= $(abspath $(VENV))/clients
+SDKS = $(foreach major,1 2,$(abspath $(VENV))/clients/sdk$(major)/bin/python)
+
+$(abspath $(VENV))/clients/node_modules/.bin/claude:
+	@mkdir -p $(VENV)/clients
+	@npm install --silent --no-fund --no-audit --prefix $(VENV)/clients @anthropic-ai/claude-code @openai/codex \
+	  @google/gemini-cli @modelcontextprotocol/inspector lefthook husky
+	@cd $(VENV)/clients/node_modules/@anthropic-ai/claude-code && node install.cjs
+
+$(abspath $(VENV))/clients/sdk%/bin/python: $(VENV)/.dev
+	@$(BIN)/python -m venv $(VENV)/clients/sdk$*
+	@$@ -m pip install --quiet --disable-pip-version-check 'mcp==$*.*'
+
+test-clients: $(CYBEROS_CLIENTS)/node_modules/.bin/claude $(SDKS)   ## real agents, offline, with a model on loopback; asks npm and a package index once
+	@CYBEROS_CLIENTS="$(CYBEROS_CLIENTS)" CYBEROS_MCP_SDKS="$(SDKS)" $(BIN)/python -m pytest -m clients tests/clients
+
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py
 

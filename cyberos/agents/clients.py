@@ -69,7 +69,8 @@ def _gemini(start: list[str]) -> list[Piece]:
     hooks: dict[str, tuple[str, str | None]] = {
         "SessionStart": ("session-start", None),
         "BeforeAgent": ("prompt", None),
-        "PreCompress": ("pre-compact", None),
+        "AfterAgent": ("stop", None),
+        # no PreCompress: up to 0.61 at least it comes before every request, whether something is compressed or not
     }
     return [
         *_hooks(".gemini/settings.json", start, "gemini", hooks, timeout=_S * 1000),
@@ -149,6 +150,11 @@ def _is_ours(item: Any) -> bool:
     return "cyberos" in text and " hook " in text
 
 
+def _of_plugin(group: dict[str, Any]) -> dict[str, Any]:
+    """Give a hook that is silent where a repository has it in its own settings too."""
+    return group | {"hooks": [each | {"command": f"{each['command']} --plugin"} for each in group["hooks"]]}
+
+
 def plugin(version: str) -> dict[str, str]:
     """Give the files of the Claude Code plugin, by their paths in this repository (`make plugin` writes them)."""
     about = "Have I done this before, and how did it really go? This repository's memory, checked by a doctor."
@@ -157,7 +163,7 @@ def plugin(version: str) -> dict[str, str]:
     server: dict[str, Any] = {}
     for piece in _claude_code(["cyberos"]):
         if isinstance(piece, Json) and piece.entry.key is None:
-            hooks[piece.entry.path[1]] = [piece.entry.value]
+            hooks[piece.entry.path[1]] = [_of_plugin(piece.entry.value)]
         elif isinstance(piece, Json):
             server = {str(piece.entry.key): piece.entry.value}
     manifest = {"name": "cyberos", "version": version, "description": about, "author": author, "license": "MIT"}

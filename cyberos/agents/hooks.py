@@ -11,6 +11,7 @@ Source: DESIGN section 9; the hook references of each agent (docs/agents.md).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cyberos.agents import sessions
@@ -28,6 +29,8 @@ FAILED = 3  # episodes that a session is told of at its start
 SIMILAR = 3
 _WORDS = 2  # a prompt of fewer words that mean something ("yes, go on") is no task
 _PROMPT = 4_000  # characters of a prompt that are searched for
+_CONTEXT = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)  # what a hook said before, in Gemini's prompt
+_COMMAND = re.compile(r"/[\w:.-]+(\s|$)")  # of the agent's own, which is no task; a path is part of one
 
 HOW_TO_LOG = """\
 This repository keeps a memory of what was done in it. Before a task, `cyberos recall-similar "TASK"` says how similar
@@ -89,9 +92,9 @@ def _prompt(given: dict[str, Any], memory: Memory) -> str:
 
     sessions.begin(memory.files, _session(given))
     asked = given.get("prompt")
-    if not isinstance(asked, str) or asked.startswith("/"):
+    if not isinstance(asked, str) or _COMMAND.match(asked):
         return ""
-    task = asked[:_PROMPT]
+    task = _CONTEXT.sub("", asked)[:_PROMPT]
     return memory.similar(task, SIMILAR) if len(content(terms(task))) >= _WORDS else ""
 
 

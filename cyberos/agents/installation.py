@@ -113,17 +113,27 @@ class _Texts:
         self._after[path] = text
 
     def write(self) -> list[str]:
+        """Write what changed; where one file cannot be written, put the others back. Raises: CannotInstall."""
         changed = [path for path, text in self._after.items() if text != self._before[path]]
-        for path in changed:
-            text = self._after[path]
-            if text is None:
-                self._files.remove(path)
+        for count, path in enumerate(changed):
+            try:
+                self._place(path, self._after[path])
+            except (OSError, UnsafePath) as error:
+                for other in reversed(changed[:count]):
+                    self._place(other, self._before[other])
                 _prune(self._files, path)
-                continue
-            if "/" in path:
-                self._files.make_folder(path.rsplit("/", 1)[0])
-            self._files.overwrite(path, text.encode("utf-8"), sync=True)
+                reason = getattr(error, "strerror", None) or str(error)
+                raise CannotInstall(path, f"it cannot be written ({reason})") from None
         return changed
+
+    def _place(self, path: str, text: str | None) -> None:
+        if text is None:
+            self._files.remove(path)
+            _prune(self._files, path)
+            return
+        if "/" in path:
+            self._files.make_folder(path.rsplit("/", 1)[0])
+        self._files.overwrite(path, text.encode("utf-8"), sync=True)
 
 
 def _prune(files: Files, path: str) -> None:

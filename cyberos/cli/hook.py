@@ -12,54 +12,70 @@ import os
 import subprocess
 import sys
 import threading
-import time
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cyberos.agents import hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cyberos.core.files import Files
 
-_BEGUN = time.monotonic()
+# seconds after which an agent goes on without an answer; what is left of one is the start and the end of Python
+ENOUGH_S = 0.85
+_LONGER = "CYBEROS_HOOK_SECONDS"  # in the environment: for a machine or a disk that is slow
 _INPUT = 16 << 20
 _LOOKED_AT = 200  # of the newest episodes, for those that did not succeed
-Answer = TypeVar("Answer")
-USAGE = f"usage: cyberos hook {'|'.join(hooks.EVENTS)} [--agent NAME], with the hook's JSON on stdin"
+_SETTINGS = 1 << 20
+USAGE = f"usage: cyberos hook {'|'.join(hooks.EVENTS)} [--agent NAME] [--plugin], with the hook's JSON on stdin"
 
 
 def run(store: str | None, arguments: Sequence[str]) -> int:
     """Answer one hook: JSON on stdout, or nothing. Always gives 0."""
-    event, agent = _read_arguments(arguments)
+    is_plugin = "--plugin" in arguments
+    event, agent = _read_arguments([word for word in arguments if word != "--plugin"])
     if event is None:
-        print(USAGE, file=sys.stderr)
+        _complain([USAGE])
         return 0
-    given = _read_input()
-    vault = _attempt(lambda: Vault(_root(store, given)))
-    if vault is not None:
-        _answer(vault, event, agent, given)
-    sys.stderr.flush()
+    if is_plugin and _is_set_up(event):
+        return 0
+    said: list[dict[str, Any] | None] = []
+    thread = threading.Thread(target=lambda: said.append(_attempt(store, event, agent)), daemon=True)
+    thread.start()
+    thread.join(_enough())
+    if not said:
+        _index_later(store)
+    elif said[0] is not None:
+        _print(sys.stdout, json.dumps(said[0]))
     os._exit(0)  # the thread may still be at work, and nobody waits for it
 
 
-def _answer(vault: Vault, event: str, agent: str, given: dict[str, Any]) -> None:
-    """Print the answer, if there is one in time."""
-    said: list[dict[str, Any] | None] = []
+def _enough() -> float:
+    try:
+        return min(max(float(os.environ.get(_LONGER, ENOUGH_S)), 0.0), 60.0)
+    except ValueError:
+        return ENOUGH_S
 
-    def work() -> None:
-        said.append(_attempt(lambda: hooks.answer(event, agent, given, vault)))
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(vault.wait_s - (time.monotonic() - _BEGUN))
-    if not said:
-        vault.index_later()
-    elif said[0] is not None:
-        sys.stdout.write(json.dumps(said[0]) + "\n")
-        sys.stdout.flush()
+def _print(stream: TextIO | None, text: str) -> None:
+    """Print a line, unless the stream is closed or nobody reads it."""
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            stream.write(f"{text}\n")
+            stream.flush()
+
+
+def _is_set_up(event: str) -> bool:
+    """Report whether the repository has this hook in its own settings: then the plugin's would say it twice."""
+    path = os.path.join(os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd(), ".claude", "settings.json")
+    try:
+        with open(path, "rb") as handle:
+            return f" hook {event} --agent claude-code".encode() in handle.read(_SETTINGS)
+    except OSError:
+        return False
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str | None, str]:
@@ -73,43 +89,50 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[str | None, str]:
 
 
 def _read_input() -> dict[str, Any]:
-    if sys.stdin is None or sys.stdin.isatty():
-        return {}
     try:
+        if sys.stdin is None or sys.stdin.isatty():
+            return {}
         given = json.loads(sys.stdin.buffer.read(_INPUT))
     except (ValueError, RecursionError, OSError):
         return {}
     return given if isinstance(given, dict) else {}
 
 
-def _root(store: str | None, given: dict[str, Any]) -> Path:
-    from cyberos.core import discovery
-
-    start = given.get("cwd")
-    return discovery.discover(start if isinstance(start, str) and os.path.isdir(start) else None, store)
-
-
-def _attempt(work: Callable[[], Answer]) -> Answer | None:
+def _attempt(store: str | None, event: str, agent: str) -> dict[str, Any] | None:
     from cyberos.cli.main import attempt
+
+    def work() -> dict[str, Any] | None:
+        from cyberos.core import discovery
+
+        given = _read_input()
+        start = given.get("cwd")
+        place = start if isinstance(start, str) and os.path.isdir(start) else os.getcwd()
+        named = _placed(store, place) if store is not None else None
+        return hooks.answer(event, agent, given, Vault(discovery.discover(place, named)))
 
     return attempt(work, _complain)
 
 
+def _placed(store: str, place: str) -> str:
+    """Give where a vault is that is named from the top of a repository: an agent may have gone down into it."""
+    folder = os.path.abspath(place)
+    while not os.path.isdir(os.path.join(folder, store)):
+        if folder == (folder := os.path.dirname(folder)):
+            return store
+    return os.path.join(folder, store)
+
+
 def _complain(lines: list[str]) -> None:
-    print("\n".join(lines), file=sys.stderr)
+    _print(sys.stderr, "\n".join(lines))
 
 
 class Vault:
     """The vault as the hooks see it."""
 
     def __init__(self, root: Path) -> None:
-        from cyberos.core import settings
         from cyberos.core.files import Files
 
         self.files: Files = Files(root)
-        values = settings.load(root)
-        self.wait_s = float(values["hook_wait"].value)
-        self._has_embedder = values["embedder"].value != "none"
         self._root = root
 
     def failed(self, most: int) -> str:
@@ -136,12 +159,12 @@ class Vault:
     def similar(self, task: str, most: int) -> str:
         """Give episodes like a task, for a model to read; by words on FTS5, which is there sooner than Whoosh."""
         from cyberos.cli import recall
-        from cyberos.core import backends, semantic
+        from cyberos.core import backends, semantic, settings
         from cyberos.core.prompt import prompt
 
-        backend = backends.AUTO if self._has_embedder and semantic.available() else "fts5"
-        asked = SimpleNamespace(task=task, k=most, form="prompt", backend=backend)
-        return prompt(recall.run(self._root, asked)["matches"])
+        has_embedder = semantic.available() and settings.load(self._root)["embedder"].value != "none"
+        asked = {"task": task, "k": most, "form": "prompt", "backend": backends.AUTO if has_embedder else "fts5"}
+        return prompt(recall.run(self._root, SimpleNamespace(**asked))["matches"])
 
     def newest_us(self) -> int:
         """Give when the newest episode was logged, in microseconds since 1970."""
@@ -152,10 +175,6 @@ class Vault:
         with sync(self._root, ()) as index:
             found = index.catalog.newest(layout.EPISODE, 1)
         return moment_of(found[0].last_seen_at) or 0 if found else 0
-
-    def index_later(self) -> None:
-        """Let a process of its own bring the index up to date, so that the next hook need not wait for it."""
-        _start(str(self._root), "index")
 
     def record(self, transcript: str, session: str) -> None:
         """Start to record what of a transcript was not recorded yet."""
@@ -170,12 +189,20 @@ class Vault:
         _start(str(self._root), "episode", "record", transcript, "--no-llm", "--skip-bytes", str(known.recorded))
 
 
-def _start(store: str, *arguments: str) -> None:
+def _index_later(store: str | None) -> None:
+    """Let the index be brought up to date by a process of its own, so that the next hook need not wait for it."""
+    from cyberos.core import semantic
+
+    _start(store, "index", *(() if semantic.available() else ("--backend", "fts5")))
+
+
+def _start(store: str | None, *arguments: str) -> None:
+    named = ["--store", store] if store is not None else []
     nothing = subprocess.DEVNULL
     apart: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.DETACHED_PROCESS}
-    command = [sys.executable, "-m", "cyberos", "--store", store, *arguments]
+    command = [sys.executable, "-m", "cyberos", *named, *arguments]
     try:
         subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, **apart)
     except OSError:

@@ -15,8 +15,9 @@ Examples:
 )
 @click.argument("event", metavar="|".join(EVENTS))
 @click.option("--agent", default="claude-code", help="Whose form the answer has.")
+@click.option("--plugin", is_flag=True, help="Say nothing where the repository's own settings have the hook.")
 @click.pass_context
-def hook(ctx: click.Context, event: str, agent: str) -> int:
+def hook(ctx: click.Context, event: str, agent: str, *, plugin: bool) -> int:
     """Answer a hook of an agent: its JSON on stdin, JSON or nothing on stdout.
 
     session-start tells what failed lately and how to log; prompt recalls similar episodes; stop reminds once to log;
@@ -24,4 +25,4 @@ def hook(ctx: click.Context, event: str, agent: str) -> int:
     """
     from cyberos.cli.hook import run
 
-    return run(ctx.find_root().obj, [event, "--agent", agent])
+    return run(ctx.find_root().obj, [event, "--agent", agent, *(["--plugin"] if plugin else [])])

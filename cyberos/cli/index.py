@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cyberos.cli import indexing, output
+from cyberos.core.backends import AUTO, BACKENDS, FULL_TEXT, choose
 from cyberos.core.errors import VaultLocked
 
 if TYPE_CHECKING:
@@ -22,27 +23,28 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   cyberos index
+  cyberos index --backend fts5
   cyberos index --rebuild"""
 )
 @click.option("--rebuild", is_flag=True, help="Begin from nothing. Counts of uses are kept.")
+@click.option("--backend", type=click.Choice(BACKENDS), default=AUTO, help="For what searches. Default: auto.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def index(ctx: click.Context, *, rebuild: bool, as_json: bool) -> int:
+def index(ctx: click.Context, *, rebuild: bool, backend: str, as_json: bool) -> int:
     """Bring the search index up to date with the ledger.
 
     Every recall does this by itself, but for embedding, which it does only as far as its time allows. What is
     interrupted goes on where it was; the index can be deleted at any time (.cyberos/index).
     """
     from cyberos.core import semantic
-    from cyberos.core.backends import AUTO, choose
     from cyberos.core.settings import load
     from cyberos.index import sync
     from cyberos.index.entry import ABSENT, READY
 
     root = output.root_of(ctx)
     values = load(root)
-    embedder, reason = _embedder(values)
-    stores = (semantic.store() if embedder is not None else choose(AUTO, values["fallback"].value).store,)
+    embedder, reason = (None, None) if backend in FULL_TEXT else _embedder(values)
+    stores = (semantic.store() if embedder is not None else choose(backend, values["fallback"].value).store,)
     wait_s = float(values["lock_wait"].value)
     made = _made(root, stores, wait_s, rebuild=rebuild)
     with made:

@@ -32,19 +32,20 @@ def init(ctx: click.Context, /, folder: str | None, *, as_json: bool, **options:
     """Make FOLDER (default: here) a vault, or add what it lacks.
 
     Safe to repeat: lines are merged into .gitattributes and .ignore, nothing is overwritten. With --agent, that
-    agent's settings, hooks, MCP server, skill and instructions are merged into the repository's files too.
+    agent's settings, hooks, MCP server, skill and instructions are merged into the repository's files too, and the
+    default is the vault that this folder is in, else the top of its repository.
     """
     agent, modes = options["agent"], [name for name in ("check", "remove", "show") if options[name]]
     if modes and (agent is None or len(modes) > 1):
         raise click.UsageError("--check, --remove and --print go with --agent NAME, one at a time.")
-    place = folder or ctx.find_root().obj or os.getcwd()
     if agent is None:
-        made = vault.init(place)
+        made = vault.init(folder or ctx.find_root().obj or os.getcwd())
         output.document(_as_document(made)) if as_json else _tell(made)
         return 0
     from cyberos.cli import setup
 
     clients = setup.chosen(agent)
+    place = folder or ctx.find_root().obj or setup.nearest()
     if modes:
         return setup.MODES[modes[0]](place, clients, as_json=as_json)
     made = vault.init(place)

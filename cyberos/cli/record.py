@@ -50,12 +50,14 @@ Examples:
 @click.option("--evidence", help="With --outcome, who says so: test | exit_code | user | judge | agent | none")
 @click.option("--evidence-ref", help="With --evidence: what the evidence is.")
 @click.option("--split", is_flag=True, help="One episode for each task that the user set.")
+@click.option(
+    "--skip-bytes", "skip", metavar="N", type=click.IntRange(0), default=0, help="Only what came after N bytes of it."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be stored, and why; store nothing.")
 @click.option("--no-llm", is_flag=True, help="Do not ask a model: what can be told without one.")
 @click.option("--scope", help="A part of the vault that recall can be narrowed to.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
 @click.option("--format", "name", type=click.Choice(list(formats.READERS)), help="Read it as this format.")
-@click.option("--skip-bytes", type=click.IntRange(0), default=0, help="Pass over so much that was recorded before.")
 @click.option("--actor", help="Who is named in the ledger.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -72,7 +74,7 @@ def record(ctx: click.Context, /, transcript: str, **options: Any) -> int:
         raise click.UsageError("--evidence-ref goes with --evidence.")
     with _opened(transcript) as handle:
         digest = file_digest(handle, "sha256").hexdigest()
-        read = formats.read(handle, transcript, options["name"], skip_bytes=options["skip_bytes"])
+        read = formats.read(handle, transcript, options["name"], options["skip"])
     given = recording.Given(options["task"], options["outcome"], options["evidence"], options["evidence_ref"])
     made = _recordings(read, given, _endpoint(off=options["no_llm"]), transcript, split=options["split"])
     shared = {"transcript_ref": _named(transcript, digest), "scope": options["scope"], "tags": options["tags"] or None}
@@ -130,6 +132,8 @@ def _recordings(
             last = error
             if len(runs) > 1:
                 output.note(f"passed over run {run.session or '?'}: {error.reason}")
+    if not runs:
+        raise recording.NothingToRecord(path, "nothing came after the bytes that are skipped", "it was recorded before")
     if not made and last is not None:
         raise last
     return made

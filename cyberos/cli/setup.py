@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,8 @@ import click
 from cyberos.agents import installation
 from cyberos.agents.clients import CLIENTS
 from cyberos.cli import output
-from cyberos.core import repository
+from cyberos.core import discovery, repository
+from cyberos.core.errors import VaultNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,16 @@ def chosen(agent: str) -> list[str]:
     if agent not in CLIENTS:
         raise click.UsageError(f"--agent {agent}: one of {', '.join(CLIENTS)}, all")
     return [agent]
+
+
+def nearest() -> str:
+    """Give the vault that the current folder is in if its repository holds it, else the top of the repository."""
+    top = _top(os.getcwd())
+    with suppress(VaultNotFound):
+        found = os.path.realpath(discovery.discover())
+        if os.path.commonpath([top, found]) == top:
+            return found
+    return top
 
 
 def install(root: Path, clients: list[str], *, is_quiet: bool) -> list[dict[str, Any]]:

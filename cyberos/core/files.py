@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -170,7 +171,8 @@ class Files:
                 os.close(handle)
 
     def overwrite(self, path: str, blob: bytes, *, sync: bool = False) -> None:
-        """Replace a file through a temporary one beside it, atomically; synced before, unless it is derived."""
+        """Replace a file through a temporary one beside it, atomically; keep its mode; synced before unless derived."""
+        before = self.stat(path)
         with self._folder(path) as (fd, name):
             temporary = f"{name}.{os.getpid()}.tmp"
             with suppress(FileNotFoundError):
@@ -179,6 +181,8 @@ class Files:
             handle = syscalls.open_file(temporary, flags, fd, path)
             try:
                 try:
+                    if before is not None and sys.platform != "win32":
+                        os.fchmod(handle, before.st_mode & 0o777)
                     syscalls.write_all(handle, blob)
                     if sync:
                         os.fsync(handle)

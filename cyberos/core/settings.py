@@ -122,7 +122,6 @@ SETTINGS: dict[str, Setting] = {
     "recency": Setting("none", "none | park | half-life: how age lowers a score", _choice("none", "park", "half-life")),
     "half_life": Setting("30d", "the age at which recency is one half", _duration),
     "retention": Setting(FOREVER, "forever, or a span such as 365d: what `cyberos retain` keeps", _window),
-    "hook_wait": Setting(0.85, "seconds that a hook of an agent may take before it says nothing", _number(0.05, 60)),
     "output_format": Setting("text", f"{' | '.join(REPORTS)}: how the doctor reports", _choice(*REPORTS)),
     "weights": Setting([0.4, 0.3, 0.3], "of relevance, quality and recency; they sum to 1", _weights),
 }

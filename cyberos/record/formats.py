@@ -26,10 +26,12 @@ from cyberos.record import (
     swe_agent,
 )
 from cyberos.record.stream import Broken, Piece
-from cyberos.record.transcript import Transcript
+from cyberos.record.transcript import USER, Transcript, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from cyberos.record.transcript import Run
 
 _READERS = (
     codex, codex_exec, gemini, opencode, openhands, claude_stream, claude, mini_swe_agent, swe_agent, openai,
@@ -57,16 +59,31 @@ class UnknownFormat(CyberosError):
         return f"known formats: {', '.join(READERS)}; force one with --format, or log it with `cyberos episode log`"
 
 
-def read(handle: BinaryIO, path: str, name: str | None = None, *, skip_bytes: int = 0) -> Transcript:
+class NotLines(CyberosError):
+    """A transcript that cannot be read from its middle."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: one JSON document, of which no part can be skipped"
+
+    @property
+    def hint(self) -> str:
+        return "leave --skip-bytes out: it is for transcripts that grow line by line"
+
+
+def read(handle: BinaryIO, path: str, name: str | None = None, skip: int = 0) -> Transcript:
     """Read a transcript from a file that can be gone back in. `name` forces a format.
 
-    The lines that begin in its first `skip_bytes` still tell the format, and nothing more.
+    With `skip`, only what came after that many bytes: no runs where nothing did.
 
-    Raises: UnknownFormat when no reader knows it, or the forced one finds nothing in it.
+    Raises: UnknownFormat when no reader knows it, or the forced one finds nothing in it; NotLines.
     """
     is_lines = _is_lines(handle)
-    if skip_bytes and not is_lines:
-        raise UnknownFormat(path, "one document, of which no beginning can be skipped")
+    if skip and not is_lines:
+        raise NotLines(path)
     if name is None:
         head = [piece for piece in islice(_pieces(handle, is_lines=is_lines), _HEAD) if isinstance(piece, Piece)]
         if not head:
@@ -75,12 +92,20 @@ def read(handle: BinaryIO, path: str, name: str | None = None, *, skip_bytes: in
     if name is None:
         raise UnknownFormat(path, "a transcript of no known format")
     skipped: list[str] = []
-    runs = READERS[name].read(_readable(_pieces(handle, is_lines=is_lines, skip_bytes=skip_bytes), skipped))
+    runs = READERS[name].read(_readable(_pieces(handle, is_lines=is_lines, after=skip), skipped))
     runs = [run for run in runs if run.steps]
+    if skip:
+        handle.seek(0)
+        before = READERS[name].read(_readable(stream.lines(handle, until=skip), []))
+        return Transcript(name, runs, skipped, _last_asked(before))
     if not runs:
-        where = f" behind byte {skip_bytes}" if skip_bytes else ""
-        raise UnknownFormat(path, f"nothing in it{where} that {name} would write")
+        raise UnknownFormat(path, f"nothing in it that {name} would write")
     return Transcript(name, runs, skipped)
+
+
+def _last_asked(runs: list[Run]) -> str:
+    asked = [step.text for run in runs for step in run.steps if isinstance(step, Turn) and step.role == USER]
+    return asked[-1] if asked else ""
 
 
 def _byte(handle: BinaryIO) -> bytes:
@@ -97,9 +122,9 @@ def _is_lines(handle: BinaryIO) -> bool:
     return not is_document or "instance_id" in keys
 
 
-def _pieces(handle: BinaryIO, *, is_lines: bool, skip_bytes: int = 0) -> Iterator[Piece | Broken]:
+def _pieces(handle: BinaryIO, *, is_lines: bool, after: int = 0) -> Iterator[Piece | Broken]:
     handle.seek(0)
-    return stream.lines(handle, skip_bytes) if is_lines else stream.document(handle)
+    return stream.lines(handle, after) if is_lines else stream.document(handle)
 
 
 def _readable(pieces: Iterable[Piece | Broken], skipped: list[str]) -> Iterator[Piece]:

@@ -138,7 +138,7 @@ def record(transcript: Transcript, run: Run, given: Given, endpoint: Endpoint | 
         raise NothingToRecord(
             path, "fewer than two turns", "it can be read as it was; `cyberos episode log` logs by hand"
         )
-    task = given.task or (" ".join(human.text.split()) if human else "")
+    task = given.task or " ".join((human.text if human else transcript.asked).split())
     if not task:
         advice = "give the task with --task TEXT; the transcript can be read as it was"
         raise NothingToRecord(path, "no turn of a user, and no --task", advice)

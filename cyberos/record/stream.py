@@ -72,9 +72,14 @@ def is_lines(handle: BinaryIO) -> bool:
     return whole > 0 and seen > 1
 
 
-def lines(handle: BinaryIO, skip_bytes: int = 0) -> Iterator[Piece | Broken]:
-    """Read a file of JSON lines, from the first line that begins at or behind `skip_bytes`."""
-    for number, line in enumerate(_raw_lines(handle), _skip(handle, skip_bytes) + 1):
+def lines(handle: BinaryIO, after: int = 0, until: int | None = None) -> Iterator[Piece | Broken]:
+    """Read those lines of a file of JSON lines that end after byte `after`, and by byte `until`."""
+    for number, line in enumerate(_raw_lines(handle), 1):
+        end = handle.tell()
+        if end <= after:
+            continue
+        if until is not None and end > until:
+            return
         if line is None:
             yield Broken(number, "a line above 64 MiB")
             continue
@@ -87,14 +92,6 @@ def lines(handle: BinaryIO, skip_bytes: int = 0) -> Iterator[Piece | Broken]:
             yield Broken(number, "a half-written line" if not line.endswith(b"\n") else "not JSON")
             continue
         yield Piece("", value, number) if isinstance(value, dict) else Broken(number, "not an object")
-
-
-def _skip(handle: BinaryIO, most: int) -> int:
-    """Pass over the lines that begin before `most` bytes; give how many they were."""
-    count = 0
-    while handle.tell() < most and (line := handle.readline(_CHUNK)):
-        count += line.endswith(b"\n")
-    return count
 
 
 def _raw_lines(handle: BinaryIO) -> Iterator[bytes | None]:

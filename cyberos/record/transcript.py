@@ -109,11 +109,15 @@ class Run:
 
 @dataclass
 class Transcript:
-    """All that was read of a file: its format, its runs, and what could not be read (`line 7: not JSON`)."""
+    """All that was read of a file: its format, its runs, and what could not be read (`line 7: not JSON`).
+
+    `asked` is the user's last turn before the part that was read, where that is not the whole.
+    """
 
     format: str
     runs: list[Run]
     skipped: list[str] = field(default_factory=list)
+    asked: str = ""
 
 
 def _as_turn(step: Step) -> Turn | None:

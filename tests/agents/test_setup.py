@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from cyberos.agents.clients import CLIENTS
 from support import git
 
-if TYPE_CHECKING:
-    from pathlib import Path
+GOLDEN = Path(__file__).parents[1] / "golden" / "agents"
 
 THEIRS = {
     ".claude/settings.json": '{"permissions": {"allow": ["Bash(ls)"]}}\n',
@@ -80,6 +81,14 @@ def test_an_agent_is_added_once_and_taken_out_without_a_trace(repository, agent,
     cyberos(repository, "init", "--agent", agent, "--remove")
     assert everything(repository) == before
     assert not [folder for folder in repository.iterdir() if folder.name in (".agents", ".claude")] or has_files
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_what_an_agent_gets_is_what_was_agreed(repository, agent):
+    before = everything(repository)
+    cyberos(repository, "init", "--agent", agent)
+    added = {path: blob for path, blob in everything(repository).items() if path not in before}
+    assert added == everything(GOLDEN / agent)
 
 
 def test_every_file_is_what_its_program_can_read(repository):
@@ -174,3 +183,73 @@ def test_print_shows_and_writes_nothing(repository):
 )
 def test_usage(repository, arguments):
     cyberos(repository, "init", *arguments, code=2)
+
+
+def test_from_below_the_vault_is_the_one_that_is_there(repository):
+    (repository / "src" / "deep").mkdir(parents=True)
+    cyberos(repository / "src" / "deep", "init", "--agent", "codex")
+    assert everything(repository / "src") == {}
+    assert (repository / ".codex/hooks.json").is_file()
+    cyberos(repository / "src", "init", "--agent", "codex", "--check")
+    cyberos(repository / "src", "init", "--agent", "codex", "--remove")
+    assert not (repository / ".codex").exists()
+
+
+def test_without_a_vault_one_is_made_at_the_top_even_before_the_first_commit(tmp_path):
+    git(tmp_path, "init", "-q", "project")
+    (tmp_path / "project" / "src").mkdir()
+    cyberos(tmp_path / "project" / "src", "init", "--agent", "claude-code")
+    assert (tmp_path / "project" / "memories").is_dir()
+    assert (tmp_path / "project" / ".mcp.json").is_file()
+    assert everything(tmp_path / "project" / "src") == {}
+
+
+def test_a_vault_outside_the_repository_is_not_taken(tmp_path):
+    cyberos(tmp_path, "init")
+    git(tmp_path, "init", "-q", "project")
+    cyberos(tmp_path / "project", "init", "--agent", "codex")
+    assert (tmp_path / "project" / "memories").is_dir()
+
+
+def test_in_a_worktree_the_files_are_the_worktrees_own(repository, tmp_path):
+    cyberos(repository, "init", "--agent", "gemini")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "-m", "set up")
+    git(repository, "worktree", "add", "-q", str(tmp_path / "other"))
+    cyberos(tmp_path / "other", "init", "--agent", "gemini", "--check")
+    before = everything(repository)
+    cyberos(tmp_path / "other", "init", "--agent", "codex")
+    assert (tmp_path / "other" / ".codex" / "hooks.json").is_file()
+    assert everything(repository) == before
+
+
+@pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="no mount can be made here")
+def test_one_file_that_cannot_be_written_leaves_all_as_they_were(repository):
+    (repository / "CLAUDE.md").write_text("Be brief.\n")
+    before = everything(repository)
+    script = f'mount --bind CLAUDE.md CLAUDE.md && exec "{sys.executable}" -m cyberos init --agent claude-code'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "CLAUDE.md: it cannot be written (" in done.stderr
+    assert "no file was changed" in done.stderr
+    assert everything(repository) == before
+    assert not (repository / ".claude").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such modes")
+def test_a_file_keeps_its_mode(repository):
+    (repository / ".mcp.json").write_text("{}\n")
+    (repository / ".mcp.json").chmod(0o600)
+    cyberos(repository, "init", "--agent", "claude-code")
+    assert (repository / ".mcp.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_program_that_is_not_on_the_path_is_told(repository, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").symlink_to(shutil.which("git"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert "no 'cyberos' on the PATH" in cyberos(repository, "init", "--agent", "codex").stderr
+    program = tmp_path / "bin" / "cyberos"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert cyberos(repository, "init", "--agent", "codex").stderr == ""

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from cyberos.cli.main import cli
 from cyberos.core.reader import recall
-from cyberos.record.formats import READERS, UnknownFormat
+from cyberos.record.formats import READERS, NotLines, UnknownFormat
 from cyberos.record.recording import Contradicted, NothingToRecord
 
 REAL = Path(__file__).parents[1] / "record" / "transcripts" / "real"
@@ -188,19 +188,64 @@ def test_a_redaction_is_a_row_of_the_ledger(root, tmp_path):
     assert "secret.redacted" in [row["kind"] for row in rows]
 
 
-@pytest.mark.parametrize("name", ["claude-code.jsonl", "codex.jsonl", "gemini.jsonl", "opencode.jsonl"])
-def test_what_was_recorded_before_can_be_passed_over(root, tmp_path, name):
-    file = tmp_path / name
-    blob = (REAL / name).read_bytes()
+def grown(tmp_path: Path) -> tuple[Path, int]:
+    """Give a real session that was recorded up to a line, and then got a turn of a user and an answer."""
+    file = tmp_path / "session.jsonl"
+    blob = (REAL / "claude-code.jsonl").read_bytes()
+    record = json.loads(blob.splitlines()[2])
+    asked = record | {"uuid": "u9", "message": {"role": "user", "content": "Now write the docs"}}
+    answered = record | {
+        "type": "assistant",
+        "uuid": "u10",
+        "message": {"id": "m9", "content": [{"type": "text", "text": "Written."}]},
+    }
+    file.write_bytes(blob + "".join(json.dumps(each) + "\n" for each in (asked, answered)).encode())
+    return file, len(blob)
+
+
+def test_only_what_came_after_the_skipped_bytes_is_recorded(root, tmp_path):
+    file, size = grown(tmp_path)
+    lines = file.read_bytes().count(b"\n")
+    found = json.loads(record(root, str(file), "--no-llm", "--json", "--skip-bytes", str(size)).stdout)
+    assert (found["task"], found["turns"], found["format"], found["label"]) == (
+        "Now write the docs", 2, "claude-code", "claimed_success",
+    )  # fmt: skip
+    assert found["transcript_ref"].startswith(str(file))
+    assert found["session"] == "00000000-0000-4000-8000-000000000001"
+    # a line that was half-written when the first part was recorded belongs to the second
+    again = json.loads(record(root, str(file), "--no-llm", "--json", "--skip-bytes", str(size + 40)).stdout)
+    assert again["turns"] == 2
+    last = file.read_bytes().splitlines(keepends=True)[lines - 1]
+    text = failing_after(root, file, file.stat().st_size - len(last), error=NothingToRecord)
+    assert "fewer than two turns" in text
+
+
+def failing_after(root: Path, file: Path, skip: int, error: type[Exception]) -> str:
+    before = len(frontmatter(root))
+    with pytest.raises(error) as caught:
+        record(root, str(file), "--no-llm", "--skip-bytes", str(skip))
+    assert len(frontmatter(root)) == before
+    return f"{caught.value} {getattr(caught.value, 'hint', '')}"
+
+
+def test_a_part_without_a_turn_of_the_user_goes_on_with_the_task_before(root, tmp_path):
+    file, _ = grown(tmp_path)
+    blob = (REAL / "claude-code.jsonl").read_bytes()
+    skip = blob.index(b"\n", blob.index(b'"tool_result"')) + 1
     file.write_bytes(blob)
-    assert "behind byte" in failing(root, str(file), "--no-llm", "--skip-bytes", str(len(blob)), error=UnknownFormat)
-    whole = json.loads(record(root, str(file), "--no-llm", "--task", "x", "--dry-run", "--json").stdout)
-    again = ["--no-llm", "--task", "x", "--dry-run", "--json", "--skip-bytes"]
-    assert json.loads(record(root, str(file), *again, "1").stdout)["evidence"] == whole["evidence"]
-    line = whole["evidence_ref"].rsplit("line ", 1)[-1]
-    assert line in json.loads(record(root, str(file), *again, "1").stdout)["evidence_ref"], "lines count from the start"
+    found = json.loads(record(root, str(file), "--no-llm", "--json", "--skip-bytes", str(skip)).stdout)
+    assert found["task"] == "Fix add in calc.py so that its tests pass"
+    assert found["evidence_ref"].startswith("python3 -m unittest -q -> exit 0 (line ")
+    whole = json.loads(record(root, str(file), "--no-llm", "--json").stdout)
+    assert found["evidence_ref"] == whole["evidence_ref"]
 
 
-def test_of_a_document_no_beginning_can_be_passed_over(root):
-    said = failing(root, str(REAL / "opencode-export.json"), "--no-llm", "--skip-bytes", "9", error=UnknownFormat)
-    assert "no beginning can be skipped" in said
+@pytest.mark.parametrize("name", ["codex.jsonl", "gemini.jsonl", "claude-code.jsonl", "opencode.jsonl"])
+def test_nothing_new_is_nothing(root, name):
+    text = failing_after(root, REAL / name, (REAL / name).stat().st_size, error=NothingToRecord)
+    assert "nothing came after" in text
+
+
+@pytest.mark.parametrize("name", ["opencode-export.json", "mini-swe-agent.traj.json"])
+def test_a_document_has_no_part_to_skip(root, name):
+    assert "leave --skip-bytes out" in failing_after(root, REAL / name, 10, error=NotLines)
