@@ -64,6 +64,8 @@ def test_a_session_that_worked_and_logged_nothing_is_reminded_once(project):
     heard = ask(project, "Please run true", "Bash")
     assert REMINDER in heard
     assert [REMINDER in body for body in project.model.requests].count(True) == 1
+    found = project.recorded(".claude/projects/*/*.jsonl")
+    assert (found["task"], found["label"]) == ("Please run true", "claimed_success"), found
 
 
 def test_what_failed_is_told_at_the_start(project):
