@@ -59,7 +59,7 @@ SDKS = $(foreach major,1 2,$(abspath $(VENV))/clients/sdk$(major)/bin/python)
 $(abspath $(VENV))/clients/node_modules/.bin/claude:
 	@mkdir -p $(VENV)/clients
 	@npm install --silent --no-fund --no-audit --prefix $(VENV)/clients @anthropic-ai/claude-code @openai/codex \
-	  @google/gemini-cli @modelcontextprotocol/inspector lefthook husky
+	  @google/gemini-cli @modelcontextprotocol/inspector opencode-ai lefthook husky
 	@cd $(VENV)/clients/node_modules/@anthropic-ai/claude-code && node install.cjs
 
 $(abspath $(VENV))/clients/sdk%/bin/python: $(VENV)/.dev

@@ -104,7 +104,7 @@ class _Session:
             self._side_tasks.append((text, at, line))
         elif record.get("isMeta") is not True and record.get("isCompactSummary") is not True:
             hear(self.draft, text, at, line)
-        elif text.startswith(human.HOOK):
+        elif human.is_objection(text):
             self.draft.say(VERIFIER, text, at, line)
 
     def _delegate(self, key: str, result: dict[str, Any]) -> None:
@@ -172,7 +172,7 @@ def hear(draft: Draft, text: str, at: int | None, line: int) -> None:
     """Take what stands under the user's name: a person's turn, an interruption, a hook's word, or nothing."""
     if text.startswith(human.INTERRUPTED):
         draft.stop("interrupted", text, at, line)
-    elif text.startswith(human.HOOK):
+    elif human.is_objection(text):
         draft.say(VERIFIER, text, at, line)
     else:
         draft.say(USER, human.typed(text), at, line)

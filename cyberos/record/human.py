@@ -14,6 +14,7 @@ import re
 
 INTERRUPTED = "[Request interrupted by user"
 HOOK = "Stop hook feedback"
+REMINDED = "Nothing was logged in this session."  # how the reminder of our own hook begins (agents.hooks)
 
 _PSEUDO = (
     "<local-command", "<bash-", "<task-notification>", "<user_instructions>", "<environment_context>", "<turn_aborted>",
@@ -25,7 +26,7 @@ _PSEUDO = (
 )  # fmt: skip
 _WRAPPED = re.compile(
     r"<(system-reminder|environment_context|user_instructions|ide_opened_file|ide_selection|ide_diagnostics|"
-    r"user-prompt-submit-hook|session_context|context|attached_files|open_and_recently_viewed_files|timestamp)\b[^>]*>"
+    r"user-prompt-submit-hook|hook_context|hook_prompt|session_context|context|attached_files|open_and_recently_viewed_files|timestamp)\b[^>]*>"
     r".*?</\1>",
     re.DOTALL,
 )
@@ -59,6 +60,11 @@ def unwrapped(text: str) -> str:
     return text
 
 
+def is_objection(text: str) -> bool:
+    """Report whether a hook did not let the agent stop; our own only reminds it of something else."""
+    return text.startswith(HOOK) and REMINDED not in text
+
+
 def typed(text: str) -> str:
     """Give what a person typed; the empty string when it was a program."""
     text = text.strip()
@@ -68,7 +74,7 @@ def typed(text: str) -> str:
     if found:
         text = text[found.end() :].strip()
     text = _WRAPPED.sub("", text).strip() if "</" in text else text
-    if text.startswith((*_PSEUDO, INTERRUPTED, HOOK)):
+    if text.startswith((*_PSEUDO, INTERRUPTED, HOOK, REMINDED)):
         return ""
     found = _QUERY.match(text)
     return found.group(2) if found else text

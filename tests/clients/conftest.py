@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = (
-    "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli", "@modelcontextprotocol/inspector", "lefthook",
-    "husky",
+    "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli", "@modelcontextprotocol/inspector", "opencode-ai",
+    "lefthook", "husky",
 )  # fmt: skip
 
 

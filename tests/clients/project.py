@@ -6,11 +6,12 @@ holds the Pythons with the official SDK, the older major first.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,6 +66,11 @@ class Project:
         )  # fmt: skip
         assert code is None or done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def recorded(self, pattern: str) -> dict[str, Any]:
+        """Give what would be stored of the one transcript in the home that a pattern finds."""
+        (file,) = self.home.glob(pattern)
+        return json.loads(self.run("cyberos", "episode", "record", str(file), "--dry-run", "--no-llm", "--json"))
 
     def logged(self) -> list[str]:
         """Give the lessons that the vault holds, after the doctor has looked at it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from model_server import Call
-from project import EPISODE, LESSON, TASK, TOP, Project, need
+from project import EPISODE, LESSON, PATIENCE_S, TASK, TOP, Project, need
 
 from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
 
@@ -63,6 +64,8 @@ def test_a_session_that_worked_and_logged_nothing_is_reminded_once(project):
     heard = ask(project, "Please run true", "Bash")
     assert REMINDER in heard
     assert [REMINDER in body for body in project.model.requests].count(True) == 1
+    found = project.recorded(".claude/projects/*/*.jsonl")
+    assert (found["task"], found["label"]) == ("Please run true", "claimed_success"), found
 
 
 def test_what_failed_is_told_at_the_start(project):
@@ -102,3 +105,26 @@ def test_the_plugin_installs_and_is_silent_beside_the_hooks(project):
     project.run("cyberos", "init", "--agent", "claude-code")
     heard = ask(project, "The login test is flaky again, fix it")
     assert [body.count(f"Lesson: {LESSON}") for body in project.model.requests if "flaky again" in body] == [1]
+
+
+def test_what_is_compacted_is_recorded(project):
+    project.run("cyberos", "init", "--agent", "claude-code")
+    approve(project)
+    project.model.call = Call("Bash", {"command": "true", "description": "Do nothing"})
+    ask(project, "Please run true", "Bash")
+    project.model.call = None
+    claude(project, "-p", "--continue", "/compact")
+    until = time.monotonic() + PATIENCE_S
+    while not list(project.root.glob("memories/episodes/*/*/*.md")) and time.monotonic() < until:
+        time.sleep(0.1)
+    (file,) = project.root.glob("memories/episodes/*/*/*.md")
+    assert '"task": "Please run true"' in file.read_text(encoding="utf-8")
+    project.logged()
+
+
+def test_the_server_of_the_plugin_is_not_started_beside_that_of_the_repository(project):
+    claude(project, "plugin", "marketplace", "add", str(TOP))
+    claude(project, "plugin", "install", "cyberos@cyberos")
+    project.run("cyberos", "init", "--agent", "claude-code")
+    approve(project)
+    assert claude(project, "mcp", "list").count("cyberos mcp") == 1

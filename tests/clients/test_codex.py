@@ -61,6 +61,8 @@ def test_a_session_that_worked_and_logged_nothing_is_reminded_once(ready):
     ready.model.call = Call("exec_command", {"cmd": "true"})
     heard = ask(ready, "Please run true")
     assert REMINDER in heard
+    found = ready.recorded(".codex/sessions/*/*/*/*.jsonl")
+    assert (found["task"], found["label"]) == ("Please run true", "claimed_success"), found
 
 
 def test_codex_sees_the_server_and_the_skill(ready):

@@ -58,3 +58,5 @@ def test_a_session_that_worked_and_logged_nothing_is_reminded_once(ready):
     ready.model.call = Call("list_directory", {"dir_path": "."})
     gemini(ready, "--yolo", "-m", "gemini-2.5-pro", "-p", "Please look around")
     assert REMINDER in ready.model.heard
+    found = ready.recorded(".gemini/tmp/*/chats/*.jsonl")
+    assert (found["task"], found["label"]) == ("Please look around", "claimed_success"), found

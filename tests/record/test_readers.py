@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cyberos.record import evidence, formats
+from cyberos.agents.hooks import HOW_TO_LOG, REMINDER
+from cyberos.record import evidence, formats, human
 from cyberos.record.formats import UnknownFormat
 from cyberos.record.recording import duration_ms
 from cyberos.record.transcript import Run, Transcript
@@ -770,3 +771,26 @@ def test_an_unknown_format_names_the_known_ones(blob):
 def test_a_forced_format_that_does_not_fit_says_so(name):
     with pytest.raises(UnknownFormat):
         read({"nothing": "here"}, {"to": "see"}, name=name)
+
+
+@pytest.mark.parametrize("is_meta", [True, False])
+def test_our_own_reminder_is_no_objection_and_no_turn(is_meta):
+    begin = {"type": "user", "sessionId": "s", "uuid": "1", "message": {"role": "user", "content": "Fix it"}}
+    done = {"type": "assistant", "sessionId": "s", "uuid": "2", "message": {"id": "m", "content": "Done."}}
+    hook = begin | {"uuid": "3", "isMeta": is_meta}
+
+    def verdict(text: str) -> str:
+        run = one(read(begin, done, hook | {"message": {"role": "user", "content": f"Stop hook feedback:\n{text}"}}))
+        return evidence.weigh(run.steps).outcome
+
+    assert verdict("tests are red") == "failure"
+    assert verdict(REMINDER) == "success"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [REMINDER, f'<hook_prompt hook_run_id="stop:2:/x/hooks.json">{REMINDER}</hook_prompt>', f"<hook_context>{HOW_TO_LOG}</hook_context>"],
+)  # fmt: skip
+def test_what_our_hooks_say_is_no_turn_of_a_person(text):
+    assert human.typed(text) == ""
+    assert human.typed(f"<hook_context>{HOW_TO_LOG}</hook_context>\nFix it") == "Fix it"
