@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "kills",
     "power",
     "injections",
+    "tampering",
 )
 
 
