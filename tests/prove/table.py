@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "power",
     "injections",
     "tampering",
+    "suite",
 )
 
 
