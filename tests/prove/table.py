@@ -30,6 +30,8 @@ MODULES: tuple[str, ...] = (
     "injections",
     "tampering",
     "suite",
+    "texts",
+    "mutants",
 )
 
 
