@@ -32,6 +32,8 @@ MODULES: tuple[str, ...] = (
     "suite",
     "texts",
     "mutants",
+    "paths",
+    "blindness",
 )
 
 
