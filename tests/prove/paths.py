@@ -54,7 +54,8 @@ class Ground:
         init(self.root)
         writer = Writer(self.root, durability="none")
         writer.put(GOOD, TEXT)
-        self.episode = log(writer, episode("an honest one")).as_posix()
+        log(writer, episode("an honest one"))
+        log(writer, episode("an old one", occurred_at="2020-01-01T00:00:00Z"))
 
     def picture(self) -> dict:
         """Give everything outside that could change but the number of names, which a plant adds to."""
@@ -91,7 +92,7 @@ class Ground:
             self.run("recall-similar", "an honest one"),
             self.run("doctor", "--fix"),
             self.run("forget", name, "--reason", "r"),
-            self.run("retain", "--older-than", "0d", "--yes"),
+            self.run("retain", "--older-than", "52w", "--yes"),
             self.run("init", str(self.root)),
         ]
 
