@@ -34,6 +34,7 @@ MODULES: tuple[str, ...] = (
     "mutants",
     "paths",
     "blindness",
+    "credentials",
 )
 
 
