@@ -35,6 +35,8 @@ MODULES: tuple[str, ...] = (
     "paths",
     "blindness",
     "credentials",
+    "poison",
+    "forgetting",
 )
 
 
