@@ -20,6 +20,7 @@ from cyberos.cli import serving
 from cyberos.cli.hook import Vault
 from cyberos.core.episode import Episode, log
 from cyberos.core.prompt import MOST, prompt
+from cyberos.core.render import escape
 from cyberos.core.text import strip
 from cyberos.core.writer import Writer
 from prove.table import folder, promise, share
@@ -161,7 +162,8 @@ def answers(scale: float) -> tuple[str, bool]:
                 _tool_result(tools[name].call(arguments, lambda done, total: None)) for name, arguments in calls.items()
             ]
             decoded = "".join(json.dumps(result, ensure_ascii=False) for result in results)
-            wrong += [f"{char!a} is in an answer" for char in plain + decoded if is_unseen(char) and char != "\t"]
+            wrong += [f"{char!a} is in an answer" for char in decoded if is_unseen(char)]
+            wrong += ["something unseen is on the terminal"] * (escape(plain) != plain)
             asked += len(framed) + len(calls) + 1
     return f"{asked:,} answers, {len(wrong)} faults {wrong[:2] or ''}", not wrong
 
