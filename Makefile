@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-formats docs prove lint types vault check bench clean
+.PHONY: demo test test-formats docs prove prove-tools lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,8 +38,14 @@ $(VENV)/hook-tools/bin/prek: $(VENV)/.dev
 test-hooks: $(VENV)/hook-tools/bin/prek   ## .pre-commit-hooks.yaml under the real pre-commit and prek; asks a package index
 	@CYBEROS_HOOK_TOOLS="$(abspath $(VENV))/hook-tools/bin" $(BIN)/python -m pytest -m hooks tests/hooks
 
+TOOLS = $(abspath $(VENV))/prove-tools
 prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fails on any miss
-	@PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
+	@CYBEROS_PROVE_TOOLS="$(wildcard $(TOOLS))" PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
+
+prove-tools: $(VENV)/.dev   ## what some rows of `make prove` ask besides; asks a package index, and npm where it is
+	@$(BIN)/python -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check agent-memory-integrity detect-secrets git-filter-repo
+	@if command -v npm >/dev/null; then npm install --silent --no-fund --no-audit --prefix $(TOOLS) gray-matter js-yaml; fi
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py

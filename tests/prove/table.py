@@ -37,6 +37,7 @@ MODULES: tuple[str, ...] = (
     "credentials",
     "poison",
     "forgetting",
+    "witness",
 )
 
 
