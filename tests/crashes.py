@@ -105,7 +105,8 @@ def assert_said(root, said):
     """Insist that the last word that was said of each path is true."""
     found = check(root, heads=1)
     for path, digest in {line.split()[0]: line.split()[1:] for line in said}.items():
-        memory = found.memories[path]
+        memory = found.memories.get(path)
+        assert memory is not None, f"{path} is lost"
         assert memory.is_forgotten == (digest == ["forgotten"])
         if digest not in ([], ["forgotten"]):
             assert files(root)[path] == digest[0] or len(memory.puts) == 1

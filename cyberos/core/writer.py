@@ -246,6 +246,7 @@ class Writer:
         draft = self._pending
         if draft.ledger is None:  # under the lock nobody else appends
             draft.ledger = ledger.scan(self.path)
+            recovery.refuse_damage(draft.ledger)  # what cannot be read is not what is not there
         return draft.ledger.memories.get(path)
 
 

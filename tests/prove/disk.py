@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 NAMES = ("open", "write", "fsync", "ftruncate", "mkdir", "rmdir", "link", "rename", "replace", "unlink", "utime")
 WHOLE, GONE, VARIANTS = "whole", "gone", ("half", "line", "zeros")
 OLD_STAYS, NEW_LOST = "old stays", "new lost"  # of a rename, when only its new or only its old folder was synced
-PLACES = ("cyberos.core.commit", "cyberos.core.recovery", "cyberos.core.vault", "cyberos.doctor.fixes")
+PLACES = (
+    "cyberos.core.commit",
+    "cyberos.core.recovery",
+    "cyberos.core.vault",
+    "cyberos.core.writer",
+    "cyberos.doctor.fixes",
+)
 
 
 class Op(NamedTuple):

@@ -22,7 +22,7 @@ from unittest import mock
 import crashes
 from cyberos.cli import episode as importing
 from cyberos.cli import main as command_line
-from cyberos.core import commit, layout, ledger
+from cyberos.core import commit, layout, ledger, recovery
 from cyberos.core.episode import log
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
@@ -31,7 +31,7 @@ from faults import calls_of, copy, dying_at, killed_at
 from prove.table import folder, promise, share
 from support import check, episode, git, write_raw
 
-FORKED, EXECED, IMPORTED = 10_000, 300, 7
+FORKED, EXECED, BLIND, IMPORTED = 10_000, 300, 400, 7
 OLD = "2020-01-01T00:00:00Z"
 
 
@@ -234,12 +234,13 @@ def prove_by(kill, points: int, seed: int) -> tuple[str, bool]:
     return figure + "".join(f"; {text}" for text in bad[:3]), not bad and killed > points * 0.98
 
 
+def forked(name: str, root: Path, number: int, part: float | None) -> tuple[bool, list[str]]:
+    return killed_at(lambda say: WORKS[name][1](Writer(root), say), number, cut_at(part))
+
+
 @promise("kill -9 at any call: no acknowledged write is lost, none is half visible, the doctor is green after the next")
 def by_fork(scale: float) -> tuple[str, bool]:
-    def kill(name, root, number, part):
-        return killed_at(lambda say: WORKS[name][1](Writer(root), say), number, cut_at(part))
-
-    return prove_by(kill, share(FORKED, scale), seed=6)
+    return prove_by(forked, share(FORKED, scale), seed=6)
 
 
 @promise("the same in a process of its own, killed from its start on")
@@ -252,6 +253,13 @@ def by_exec(scale: float) -> tuple[str, bool]:
         return done.returncode != 0, done.stdout.splitlines()
 
     return prove_by(kill, share(EXECED, scale), seed=7)
+
+
+@promise("the harness can tell: where recovery places no body, the same kills lose one")
+def without_recovery(scale: float) -> tuple[str, bool]:
+    with mock.patch.object(recovery, "_place", lambda *_: None):
+        figure, is_kept = prove_by(forked, share(BLIND, scale), seed=6)
+    return figure.split(";")[0], not is_kept
 
 
 def victim(name: str, root: str, number: str, part: str) -> None:

@@ -27,7 +27,7 @@ from support import check, episode, fact
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STATES = 4_000
+STATES = 6_000
 THEIRS = "*.png binary\n"
 TORN = b'{"actor":"torn","kind":"put","payload":{"memory'
 UNLOGGED = frozenset({crashes.HAND[0]})
@@ -70,8 +70,13 @@ def begin(root, say):
 
 
 def again(root, say):
-    """Write where a crash has left a torn tail and bodies that wait."""
     crashes.put(Writer(root), say)
+
+
+def cloned(root):
+    """Leave what a fresh clone has: no private folder."""
+    crashes.prepare(root)
+    shutil.rmtree(root / ".cyberos")
 
 
 def crashed(root):
@@ -87,6 +92,7 @@ WORKS = {
     "a full stage": Work(crashes.fill_stage, lambda root, say: crashes.both(Writer(root), say)),
     "big batches": Work(crashes.prepare, many),
     "a new vault": Work(empty, begin),
+    "a fresh clone": Work(cloned, again),
     "after a crash": Work(crashed, again),
 }
 

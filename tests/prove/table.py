@@ -38,6 +38,9 @@ MODULES: tuple[str, ...] = (
     "poison",
     "forgetting",
     "witness",
+    "branches",
+    "writers",
+    "stores",
 )
 
 
