@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-semantic test-formats test-hooks test-clients docs plugin prove mutation lint types vault check bench clean
+.PHONY: demo test test-semantic test-formats test-hooks test-clients docs plugin prove prove-tools mutation lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -48,8 +48,14 @@ $(VENV)/semantic/.ready: pyproject.toml   # torch first, so that nothing else de
 test-semantic: $(VENV)/semantic/.ready   ## sentence-transformers and torch for real, with a model that a package carries
 	@$(VENV)/semantic/bin/python -m pytest -m semantic tests/embed
 
+TOOLS = $(abspath $(VENV))/prove-tools
 prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fails on any miss
-	@PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
+	@CYBEROS_PROVE_TOOLS="$(wildcard $(TOOLS))" PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
+
+prove-tools: $(VENV)/.dev   ## what some rows of `make prove` ask besides; asks a package index, and npm where it is
+	@$(BIN)/python -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check agent-memory-integrity detect-secrets git-filter-repo
+	@if command -v npm >/dev/null; then npm install --silent --no-fund --no-audit --prefix $(TOOLS) gray-matter js-yaml; fi
 
 # the agents and the protocol's official clients, in folders of their own; the package of Claude Code fetches its program
 # in a script that npm may not run

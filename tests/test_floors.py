@@ -17,7 +17,7 @@ PACKAGE = ROOT / "cyberos"
 # from the ground up; each may import those before it. A new module of core gets its place here.
 _CORE = """
     errors canonical text layout syscalls files lock frontmatter contract labels secrets
-    rows pairs segments dag ledger state git gitdir repository discovery recovery settings
+    rows pairs segments dag ledger checkpoint state git gitdir repository discovery recovery settings
     episode admission commit writer vault ranking render prompt
 """
 CORE = _CORE.split()

@@ -251,11 +251,25 @@ def _check_envelope(meta: dict[str, Any]) -> None:
 
 
 def _tool_result(given: dict[str, Any] | Failed) -> dict[str, Any]:
-    """Give a `CallToolResult`: the structured value, and the same as text for clients that read only that."""
+    """Give a `CallToolResult`: the structured value, and the same as text for clients that read only that.
+
+    A model reads it, so nothing is in it that its user could not see.
+    """
+    from cyberos.core.prompt import seen
+
     if isinstance(given, Failed):
-        return {"content": [{"type": "text", "text": given.text}], "isError": True}
-    twin = json.dumps(given, ensure_ascii=False, allow_nan=False)
-    return {"content": [{"type": "text", "text": twin}], "structuredContent": given, "isError": False}
+        return {"content": [{"type": "text", "text": seen(given.text)}], "isError": True}
+    shown = _shown(given, seen)
+    twin = json.dumps(shown, ensure_ascii=False, allow_nan=False)
+    return {"content": [{"type": "text", "text": twin}], "structuredContent": shown, "isError": False}
+
+
+def _shown(value: Any, seen: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return seen(value)
+    if isinstance(value, dict):
+        return {seen(key) if isinstance(key, str) else key: _shown(item, seen) for key, item in value.items()}
+    return [_shown(item, seen) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _no_constant(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cyberos.cli import output
+from cyberos.cli.checkpoint import check, checkpoint
 from cyberos.cli.history import told
 from cyberos.core import ledger
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 @click.group(epilog="Example: cyberos audit verify")
 def audit() -> None:
     """Look at the ledger, verify it, accept gaps and other vaults."""
+
+
+audit.add_command(checkpoint)
 
 
 @audit.command(epilog="Example: cyberos audit show --limit 5")
@@ -39,16 +43,26 @@ def show(ctx: click.Context, *, limit: int, as_json: bool) -> None:
         click.echo(text)
 
 
-@audit.command(epilog="Example: cyberos audit verify && git push")
+@audit.command(
+    epilog="""\b
+Examples:
+  cyberos audit verify && git push
+  cyberos audit verify --checkpoint ~/checkpoints/today --allowed-signers ~/.ssh/allowed_signers"""
+)
+@click.option("--checkpoint", "kept", metavar="FILE", help="Check too that the ledger extends this; - is stdin.")
+@click.option("--allowed-signers", metavar="FILE", help="Whose SSH keys may have signed it. Default: anybody's.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def verify(ctx: click.Context, *, as_json: bool) -> int:
+def verify(ctx: click.Context, *, kept: str | None, allowed_signers: str | None, as_json: bool) -> int:
     """Check every row's hash, parents, order and transaction; the memories' files are the doctor's to check.
 
-    Exit 1 when the ledger is damaged.
+    Exit 1 when the ledger is damaged, or does not extend a checkpoint.
     """
+    if allowed_signers and not kept:
+        raise click.UsageError("--allowed-signers goes with --checkpoint.")
     root = output.root_of(ctx)
     found = ledger.scan(root)
+    extends = check(kept, allowed_signers, found) if kept else []
     findings = sorted(_findings(found, str(root)), key=lambda one: (one.path, one.line))
     heads = [{"hash": row["hash"], "seq": row["seq"]} for row in found.heads]
     if as_json:
@@ -56,6 +70,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> int:
         told_findings = [finding._asdict() for finding in findings]
         output.document(
             {"vault": found.vault, "vaults": found.vaults, "heads": heads, **counts, "findings": told_findings}
+            | ({"checkpoint": extends} if kept else {})
         )
     else:
         for finding in findings:
@@ -66,6 +81,8 @@ def verify(ctx: click.Context, *, as_json: bool) -> int:
         )
         for head in heads:
             output.line(f"head {head['hash']} (seq {head['seq']})")
+        for text in extends:
+            output.line(text)
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 
 

@@ -122,10 +122,9 @@ class _Arguments:
 def run(writer: Writer, args: Any, actor: str) -> str:
     """Log the episode whose fields are the attributes of `args`; give its path."""
     given = {name: getattr(args, name, None) for name in FIELDS}
-    path = log_episode(
-        writer, Episode(**{name: value for name, value in given.items() if value is not None}), actor=actor
-    )
-    return path.as_posix()
+    values = {name: value for name, value in given.items() if value is not None}
+    check_values(values, writer.allow_secrets)  # first: what another rule says may quote the value
+    return log_episode(writer, Episode(**values), actor=actor).as_posix()
 
 
 def _notes(writer: Writer) -> None:
@@ -169,9 +168,8 @@ def _read_all(source: str, allowed: Collection[str], *, skip: bool) -> tuple[lis
                 raise InvalidMemory("frontmatter-parse", str(row), advice=_FORM)
             if not isinstance(row, dict):
                 raise InvalidMemory("frontmatter-parse", f"{canonical.dump(row)[:40]} is no object", advice=_FORM)
-            made = Episode.from_frontmatter(row)
-            check_values(made.frontmatter(), allowed)
-            found.append(made)
+            check_values(row, allowed)  # first: what another rule says may quote the value
+            found.append(Episode.from_frontmatter(row))
         except (InvalidMemory, SecretFound) as error:
             _place(error, name, number)
             if not skip:

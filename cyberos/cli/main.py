@@ -113,13 +113,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show(error, sys.argv[1:] if arguments is None else arguments)
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the one place that turns the unexpected into exit code 3
         code, lines = _tell(error)
         for text in lines:
             click.echo(text, err=True)
         return code
+
+
+def _show(error: click.ClickException, arguments: Sequence[str]) -> None:
+    """Say what click has against the command line, but quote no credential."""
+    from cyberos.core.secrets import scan
+
+    if any(scan(argument) for argument in arguments):
+        error = click.UsageError("An argument holds what looks like a credential; what is wrong is not quoted.")
+    error.show()
 
 
 def attempt(work: Callable[[], Given], refuse: Callable[[list[str]], Instead]) -> Given | Instead:

@@ -107,7 +107,7 @@ def _check(fields: dict[str, Any], actor: str) -> None:
 
 def spelled(command: tuple[str, ...]) -> str:
     """Give a command as a shell would take it, on one line."""
-    text = " ".join(shlex.join(command).encode("utf-8", "replace").decode().split())
+    text = keeping.flat(shlex.join(command).encode("utf-8", "replace").decode())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

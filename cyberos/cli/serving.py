@@ -48,14 +48,19 @@ class _Verb:
         return definition(self._name)
 
     def call(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any] | Failed:
+        from cyberos.cli.main import attempt
+
+        return attempt(lambda: self._checked(arguments, progress), lambda lines: Failed("\n".join(lines)))
+
+    def _checked(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any] | Failed:
+        if self._name == "log_episode":
+            from cyberos.core.admission import check_values
+
+            check_values(arguments)  # first: a complaint quotes what it complains about
         wrong = complaints(self._name, arguments)
         if wrong:
             return Failed("\n".join((f"{self._name}: nothing was done", *wrong)))
-        from cyberos.cli.main import attempt
-
-        return attempt(
-            lambda: self._body(Call(self._root(), arguments, progress)), lambda lines: Failed("\n".join(lines))
-        )
+        return self._body(Call(self._root(), arguments, progress))
 
     def _root(self) -> Path:
         from cyberos.core import discovery

@@ -117,6 +117,40 @@ class BrokenLedger(CyberosError):
         return "run `cyberos doctor` to see all of it; `git checkout HEAD -- audit` brings the committed ledger back"
 
 
+class InvalidCheckpoint(CyberosError, ValueError):
+    """A checkpoint cannot be read, or `is_broken`: today's ledger does not extend it."""
+
+    def __init__(self, reason: str, *, is_broken: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_broken = is_broken
+
+    def __str__(self) -> str:
+        what = "the ledger does not extend the checkpoint" if self.is_broken else "no checkpoint"
+        return f"{what}: {self.reason}"
+
+    @property
+    def hint(self) -> str:
+        if self.is_broken:
+            return "rows were taken out or written anew since; another clone or git's reflog may still have them"
+        return "`cyberos audit checkpoint` makes one"
+
+
+class SigningFailed(CyberosError):
+    """A signature could not be made, or does not hold."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"signature: {self.reason}"
+
+    @property
+    def hint(self) -> str:
+        return "`ssh-keygen -Y` signs and checks; see ssh-keygen(1) for its keys and its file of allowed signers"
+
+
 class VaultLocked(CyberosError):
     """Another process held the vault's lock for longer than we may wait."""
 

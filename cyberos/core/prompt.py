@@ -117,6 +117,13 @@ def harmless(line: str, fence: str = "") -> str:
     return _ROLE.sub(lambda found: found[1] + found[2].replace(":", "\u2236"), shown).strip()
 
 
+def seen(text: str) -> str:
+    """Give a text of any length without what cannot be seen; its lines and tabs stay as they are, and all its marks."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "\n".join("\t".join("".join(map(_visible, cell)) for cell in line.split("\t")) for line in text.split("\n"))
+
+
 @lru_cache(maxsize=4096)
 def _visible(char: str) -> str:
     """Give a character as it is if it can be seen, a plain blank for any blank, else nothing."""

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cyberos.core.secrets import redact
 from cyberos.core.text import ANSI
 from cyberos.record import checks, marks, words
+from cyberos.record.keeping import flat
 from cyberos.record.marks import FAILED, PASSED, UNKNOWN
 from cyberos.record.transcript import ASSISTANT, USER, VERIFIER, Command, Edit, Stop, Turn
 
@@ -93,7 +95,7 @@ def _checks(steps: Sequence[Step], why: list[str], place: str) -> tuple[list[_Se
 
 
 def _ref(seen: _Seen, place: str) -> str:
-    command = " ".join(ANSI.sub("", seen.command.text).split())
+    command = flat(seen.command.text)
     command = command if len(command) <= _REF - 60 else f"{command[: _REF - 61]}…"
     code = seen.command.exit_code
     end = (
@@ -169,10 +171,10 @@ def _targets(mark: Mark) -> set[str]:
 
 
 def _error(seen: _Seen) -> str:
-    lines = [line.rstrip() for line in ANSI.sub("", seen.command.output).splitlines() if line.strip()]
+    lines = [line.rstrip() for line in ANSI.sub("", redact(seen.command.output)[0]).splitlines() if line.strip()]
     tail = "\n".join(lines[-12:])[-_ERROR:]
     code = seen.command.exit_code
-    head = f"{' '.join(seen.command.text.split())[:200]} -> {'failed' if code is None else f'exit {code}'}"
+    head = f"{flat(seen.command.text)[:200]} -> {'failed' if code is None else f'exit {code}'}"
     return f"{head}\n{tail}" if tail else head
 
 
@@ -217,7 +219,7 @@ def _said(steps: Sequence[Step], why: list[str], place: str) -> Verdict | None:
     else:
         return None
     verdict = words.verdict(step.text) if has_work else words.NOTHING
-    quoted = " ".join(step.text.split())[:120]
+    quoted = flat(step.text)[:120]
     ref = f"user: {quoted} ({place} {step.line})"
     if verdict == words.GOOD:
         why.append(f"{ref}: the user is content")
@@ -259,7 +261,7 @@ def _claimed(steps: Sequence[Step], why: list[str], place: str) -> Verdict:
     if not isinstance(last, Turn) or last.role != ASSISTANT:
         why.append("the transcript breaks off before the agent's last word")
         return Verdict("partial", "none", None, "unknown", "the transcript does not say how it ended", why)
-    ref = f"agent: {' '.join(last.text.split())[:120]} ({place} {last.line})"
+    ref = f"agent: {flat(last.text)[:120]} ({place} {last.line})"
     admitted = words.admission(last.text)
     if admitted:
         why.append(f"the agent admits: {admitted}")

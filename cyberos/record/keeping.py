@@ -9,6 +9,7 @@ Source: DESIGN sections 2 (characters) and 8 (secrets).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import secrets, text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST = 4_000  # characters of one field; the whole frontmatter has 64 KiB
 _CUT = " […]"
+_MARK = re.compile(r"\[redacted:([a-z-]+)\]")
 
 
 class Kept(NamedTuple):
@@ -57,9 +59,16 @@ def made_storable(values: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[st
 
 def _storable(value: str, field: str, redacted: list[tuple[str, str]]) -> str:
     # redacted before it is cut, or the cut could leave the beginning of a credential that no pattern knows
-    clean, kinds = secrets.redact(text.strip(value))
-    redacted += [(kind, field) for kind in kinds]
+    clean, _ = secrets.redact(text.strip(value))
+    # those that went before the text was laid on one line or cut have left their marks too
+    redacted += [(kind, field) for kind in _MARK.findall(clean) if kind in secrets.KINDS]
     return clean if len(clean) <= MOST else f"{clean[: MOST - len(_CUT)]}{_CUT}"
+
+
+def flat(value: str) -> str:
+    """Give a text on one line. Credentials go first: a blank where a line ended would hide one."""
+    clean, _ = secrets.redact(value)
+    return " ".join(text.ANSI.sub("", clean).split())
 
 
 def last_lines(output: bytes, most: int = 20, characters: int = 2_000) -> str:
@@ -67,7 +76,8 @@ def last_lines(output: bytes, most: int = 20, characters: int = 2_000) -> str:
 
     At most so many lines, and so many characters of the end.
     """
-    shown = text.ANSI.sub("", output.decode("utf-8", "replace")).replace("\r\n", "\n")
+    clean, _ = secrets.redact(output.decode("utf-8", "replace"))  # of a long one only the end would be left
+    shown = text.ANSI.sub("", clean).replace("\r\n", "\n")
     lines = [line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in shown.split("\n")]
     kept = text.strip("\n".join([line for line in lines if line][-most:]))
     return kept if len(kept) <= characters else f"…{kept[1 - characters :]}"

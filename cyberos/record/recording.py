@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cyberos.core.errors import CyberosError
 from cyberos.core.labels import VERIFIED, label
 from cyberos.record import distil, evidence, words
+from cyberos.record.keeping import flat
 from cyberos.record.transcript import USER, Command, Edit, Run, Turn
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def record(transcript: Transcript, run: Run, given: Given, endpoint: Endpoint | 
         raise NothingToRecord(
             path, "fewer than two turns", "it can be read as it was; `cyberos episode log` logs by hand"
         )
-    task = given.task or " ".join((human.text if human else transcript.asked).split())
+    task = given.task or flat(human.text if human else transcript.asked)
     if not task:
         advice = "give the task with --task TEXT; the transcript can be read as it was"
         raise NothingToRecord(path, "no turn of a user, and no --task", advice)
@@ -233,7 +234,7 @@ def approach(steps: Sequence[Step]) -> str:
         more = f" and {len(files) - 5} more" if len(files) > 5 else ""  # noqa: PLR2004
         parts.append(f"edited {', '.join(list(files)[:5])}{more}")
     if commands:
-        shown = dict.fromkeys(f"{_cut(' '.join(step.text.split()), 80)} ({_end(step)})" for step in commands[-4:])
+        shown = dict.fromkeys(f"{_cut(flat(step.text), 80)} ({_end(step)})" for step in commands[-4:])
         count = "1 command" if len(commands) == 1 else f"{len(commands)} commands"
         parts.append(f"ran {count}, {'last ' if len(commands) > len(shown) else ''}{'; '.join(shown)}")
     return ", ".join(parts) or "answered in words alone: no command was run and no file edited"

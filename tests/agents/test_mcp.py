@@ -174,6 +174,26 @@ def test_every_answer_is_what_the_tool_announced(client):
     assert announced["log_episode"]["annotations"]["readOnlyHint"] is False
 
 
+def test_no_answer_holds_what_cannot_be_seen(client):
+    hidden = "\u202e\u200b\U000e0049\ufe0f"
+    path = client.call("log_episode", EPISODE | {"lesson": f"time{hidden} is\tan input\nof é"})["structuredContent"][
+        "path"
+    ]
+    for tool, arguments in {"read_memory": {"path": path}, "recall_similar": {"task": EPISODE["task"]}}.items():
+        result = client.call(tool, arguments)
+        assert not set(hidden) & set(json.dumps(result, ensure_ascii=False))
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+        assert "time is\\tan input\\nof é" in result["content"][0]["text"]
+
+
+def test_a_complaint_does_not_quote_a_credential(client):
+    for wrong in ({"notes": [SECRET]}, {"outcome": SECRET}, {SECRET: 1}):
+        result = client.call("log_episode", EPISODE | wrong)
+        assert result["isError"] is True
+        assert "looks like a credential (github-token)" in result["content"][0]["text"]
+        assert SECRET not in json.dumps(result)
+
+
 def test_an_episode_has_every_field_of_the_contract(client):
     listed = client.ask("tools/list")["result"]["tools"]
     schema = next(tool for tool in listed if tool["name"] == "log_episode")["inputSchema"]
