@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-semantic test-formats docs lint types vault check bench clean
+.PHONY: demo test test-semantic test-formats test-hooks test-clients docs plugin prove mutation lint types vault check bench clean
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,6 +47,9 @@ $(VENV)/semantic/.ready: pyproject.toml   # torch first, so that nothing else de
 
 test-semantic: $(VENV)/semantic/.ready   ## sentence-transformers and torch for real, with a model that a package carries
 	@$(VENV)/semantic/bin/python -m pytest -m semantic tests/embed
+
+prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fails on any miss
+	@PYTHONPATH=tests $(BIN)/python -m prove $(ROWS)
 
 mutation: $(VENV)/.dev   ## break each check of the doctor in turn, and see its fixture catch it
 	@$(BIN)/python tests/mutation.py

@@ -84,13 +84,29 @@ def calls_of(work: Callable[[Callable[[str], None]], None]) -> list[str]:
     return names
 
 
+@contextmanager
+def dying_at(number: int, cut: Callable[[bytes], int] | None) -> Iterator[None]:
+    """Kill this process ahead of its n-th call that changes the disk, or, that being a write, after `cut(blob)` bytes."""
+    real_write, calls = os.write, 0
+
+    def before(name, arguments):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            if cut is not None:
+                real_write(arguments[0], bytes(arguments[1])[: cut(bytes(arguments[1]))])
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with watched(GROWING + OTHERS, before):
+        yield
+
+
 def killed_at(
     work: Callable[[Callable[[str], None]], None], number: int, cut: Callable[[bytes], int] | None
 ) -> tuple[bool, list[str]]:
-    """Run `work(say)` in a forked child that is killed ahead of its n-th call that changes the disk.
+    """Run `work(say)` in a forked child that dies at a call (`dying_at`).
 
-    With `cut`, that call being a write, its first `cut(blob)` bytes are written before. Gives whether the child came
-    so far, and what it had said.
+    Gives whether the child came so far, and what it had said.
     """
     read, write = os.pipe()
     real_write = os.write
@@ -100,17 +116,7 @@ def killed_at(
     if pid == 0:
         code = 99
         try:
-            calls = 0
-
-            def before(name, arguments):
-                nonlocal calls
-                calls += 1
-                if calls == number:
-                    if cut is not None:
-                        real_write(arguments[0], bytes(arguments[1])[: cut(bytes(arguments[1]))])
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            with watched(GROWING + OTHERS, before):
+            with dying_at(number, cut):
                 work(lambda text: real_write(write, f"{text}\n".encode()))
             code = 0
         finally:

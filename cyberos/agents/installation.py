@@ -122,7 +122,7 @@ class _Texts:
                 continue
             if "/" in path:
                 self._files.make_folder(path.rsplit("/", 1)[0])
-            self._files.overwrite(path, text.encode("utf-8"))
+            self._files.overwrite(path, text.encode("utf-8"), sync=True)
         return changed
 
 

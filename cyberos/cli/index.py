@@ -43,11 +43,12 @@ def index(ctx: click.Context, *, rebuild: bool, as_json: bool) -> int:
     values = load(root)
     embedder, reason = _embedder(values)
     stores = (semantic.store() if embedder is not None else choose(AUTO, values["fallback"].value).store,)
-    made = _made(root, stores, rebuild=rebuild)
+    wait_s = float(values["lock_wait"].value)
+    made = _made(root, stores, wait_s, rebuild=rebuild)
     with made:
         if made.behind is not None:
-            raise VaultLocked(str(root / sync.LOCK), sync.WAIT_S, "another process that writes the index")
-        left = _embed(made, embedder) if embedder is not None else 0
+            raise VaultLocked(str(root / sync.LOCK), wait_s, "another process that writes the index")
+        left = _embed(made, embedder, wait_s) if embedder is not None else 0
         absent = [entry.path for entry in made.catalog.in_state(ABSENT)]
         answer = {
             "engine": made.engine.name,
@@ -72,14 +73,14 @@ def index(ctx: click.Context, *, rebuild: bool, as_json: bool) -> int:
     return 0 if made.reason is None else 1
 
 
-def _made(root: Path, stores: Sequence[str], *, rebuild: bool) -> Synced:
+def _made(root: Path, stores: Sequence[str], wait_s: float, *, rebuild: bool) -> Synced:
     from cyberos.index import sync
 
     try:
         with indexing.bar() as told:
             if rebuild:
-                return sync.rebuild(root, stores, progress=told)
-            return sync.sync(root, stores, careful=True, progress=told)
+                return sync.rebuild(root, stores, progress=told, wait_s=wait_s)
+            return sync.sync(root, stores, careful=True, progress=told, wait_s=wait_s)
     except OSError as error:
         raise click.ClickException(f"the index cannot be written: {error.strerror or error}") from None
 
@@ -95,9 +96,10 @@ def _embedder(values: Mapping[str, Value]) -> tuple[Embedder | None, str | None]
         return None, None if error.name in ("none", "auto") else f"{error}: {error.advice}"
 
 
-def _embed(index: Synced, embedder: Embedder) -> int:
+def _embed(index: Synced, embedder: Embedder, wait_s: float) -> int:
     """Embed all that has no vector yet; give how many are left."""
     from cyberos.index import meaning
 
     with indexing.bar("embedding", indexing.FEW_EMBEDDED) as told:
-        return sum(meaning.bring_up(index, embedder, budget_s=None, progress=told).missing.values())
+        made = meaning.bring_up(index, embedder, budget_s=None, progress=told, wait_s=wait_s)
+        return sum(made.missing.values())

@@ -6,12 +6,13 @@ Source: DESIGN section 4 for the order of the steps, section 3 for segments and 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import canonical, gitdir, layout, recovery, rows, state
-from cyberos.core.errors import InvalidMemory, UnsafePath
+from cyberos.core.errors import InvalidMemory, UnsafePath, WriteFailed
 from cyberos.core.segments import MAX_SEGMENT_BYTES
 
 if TYPE_CHECKING:
@@ -103,19 +104,21 @@ def hash_of(line: bytes) -> str:
 def commit(files: Files, draft: Draft, current: State, durability: str) -> list[str]:
     """Write a transaction. Gives notes for the user about what could not be finished but is not lost.
 
-    Raises: OSError before the commit point, with nothing committed; InvalidMemory, UnsafePath.
+    Raises: OSError with nothing committed, WriteFailed where rows could not be taken back; InvalidMemory, UnsafePath.
     """
     sync = durability == "full" or (durability == "batch" and len(draft.memories) > 1)
     spelled = build_rows(draft, current.heads, current.vaults[0], datetime.now(UTC))
-    before = (current.segment, current.size)
     staged: list[str] = []
+    target: Target | None = None
     try:
         if draft.forgotten:
             _hide(files, draft.forgotten, current, sync=sync)
         staged = _stage(files, draft.memories, sync=sync)
-        _append(files, spelled, current, sync=sync)
-    except (OSError, UnsafePath):
-        _give_up(files, staged, current, before)
+        target = _target(files, spelled, current)  # git is asked directly before the rows are written
+        _append(files, spelled, target, current, sync=sync)
+    except (OSError, UnsafePath) as error:
+        if not _give_up(files, staged, current, target) and target is not None and isinstance(error, OSError):
+            raise WriteFailed(target.segment, error.strerror or str(error), is_undecided=True) from error
         raise
     head_seq = current.head_seq + len(spelled)
     for name in _parents(current.heads):
@@ -159,23 +162,36 @@ def _create(files: Files, memory: Admitted, number: int, *, sync: bool) -> str:
         return name
 
 
-def _append(files: Files, spelled: list[bytes], current: State, *, sync: bool) -> None:
-    """Step 2: append the rows to the open segment, or begin a new one where git has seen it or it is full."""
-    blob = b"\n".join(spelled) + b"\n"
+class Target(NamedTuple):
+    """Where rows go: the open segment and its size, or a new one of size 0, and what git was like then."""
+
+    segment: str
+    size: int
+    token: str
+
+
+def _target(files: Files, spelled: list[bytes], current: State) -> Target:
+    """Choose the open segment, or a new one where git has seen it or it is full."""
     git = gitdir.find(files.root)
     seen = gitdir.token(git)
-    segment = current.segment
+    segment, size = current.segment, sum(len(line) + 1 for line in spelled)
     is_open = segment is not None and current.token == seen and not gitdir.has_seen(git, segment)
-    if segment is None or not is_open or current.size + len(blob) > MAX_SEGMENT_BYTES:
-        _begin(files, spelled[0], blob, current, sync=sync)
-        current.token = seen
-        return
-    files.append(segment, blob, current.size, sync=sync)
-    current.size += len(blob)
+    if segment is not None and is_open and current.size + size <= MAX_SEGMENT_BYTES:
+        return Target(segment, current.size, seen)
+    return Target(layout.segment_path(hash_of(spelled[0]), canonical.load(spelled[0].decode("ascii"))["ts"]), 0, seen)
 
 
-def _begin(files: Files, first: bytes, blob: bytes, current: State, *, sync: bool) -> None:
-    segment = layout.segment_path(hash_of(first), canonical.load(first.decode("ascii"))["ts"])
+def _append(files: Files, spelled: list[bytes], target: Target, current: State, *, sync: bool) -> None:
+    """Step 2: append the rows to the open segment, or begin the new one."""
+    blob = b"\n".join(spelled) + b"\n"
+    if target.size:
+        files.append(target.segment, blob, target.size, sync=sync)
+    else:
+        _begin(files, target.segment, blob, current, sync=sync)
+    current.segment, current.size, current.token = target.segment, target.size + len(blob), target.token
+
+
+def _begin(files: Files, segment: str, blob: bytes, current: State, *, sync: bool) -> None:
     day = segment.rsplit("/", 1)[0]
     is_known = state.knows_folders(files, current, segment)
     changed = files.make_folder(day)
@@ -187,20 +203,23 @@ def _begin(files: Files, first: bytes, blob: bytes, current: State, *, sync: boo
         files.remove(segment)
         raise
     state.stamp_folders(files, current, segment, is_known=is_known)
-    current.segment, current.size = segment, len(blob)
 
 
-def _give_up(files: Files, staged: list[str], current: State, before: tuple[str | None, int]) -> None:
-    """Take the staged bodies away again, but only if no row can name them."""
-    segment, size = before
-    status = files.stat(segment) if segment is not None else None
-    if segment is not None and (status is None or status.st_size != size):
-        return  # the rows could not be cut off again: recovery will judge by what is there
-    for name in staged:
-        files.remove(f"{layout.STAGE}/{name}")
-    for name, path in current.waiting.items():
-        if files.stat(path) is None:
-            files.replace(f"{layout.STAGE}/{name}", path)
+def _give_up(files: Files, staged: list[str], current: State, target: Target | None) -> bool:
+    """Take the staged bodies away again, but only if no row can name them; report whether that is so."""
+    try:
+        status = None if target is None else files.stat(target.segment)
+    except OSError:
+        return False
+    if target is not None and (0 if status is None else status.st_size) != target.size:
+        return False  # the rows could not be cut off again: recovery will judge by what is there
+    with suppress(OSError):  # what stays in the stage, the next writer puts right
+        for name in staged:
+            files.remove(f"{layout.STAGE}/{name}")
+        for name, path in current.waiting.items():
+            if files.stat(path) is None:
+                files.replace(f"{layout.STAGE}/{name}", path)
+    return True
 
 
 def _finish(files: Files, draft: Draft, staged: list[str], current: State, *, sync: bool) -> list[str]:
@@ -235,7 +254,7 @@ def _link(files: Files, memory: Admitted, name: str, current: State) -> None:
         if is_new:
             files.create(path, memory.blob, sync=True)
         else:
-            files.overwrite(path, memory.blob)
+            files.overwrite(path, memory.blob, sync=True)
         return
     if not is_new:
         _drop_waiting(files, path, current)  # what it replaced needs no guard any more

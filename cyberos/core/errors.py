@@ -208,16 +208,25 @@ class ContractError(CyberosError):
 
 
 class WriteFailed(CyberosError):
-    """The operating system refused a write: disk full, read-only, no permission. Nothing was committed."""
+    """The operating system refused a write: disk full, read-only, no permission.
 
-    def __init__(self, path: str, reason: str) -> None:
+    Nothing was committed, unless it `is_undecided`: then rows were written that the disk let nobody take back.
+    """
+
+    def __init__(self, path: str, reason: str, *, is_undecided: bool = False) -> None:
         super().__init__(path, reason)
         self.path = path
         self.reason = reason
+        self.is_undecided = is_undecided
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}; nothing was logged"
+        said = "it may have been logged" if self.is_undecided else "nothing was logged"
+        return f"{self.path}: {self.reason}; {said}"
 
     @property
     def hint(self) -> str:
+        if self.is_undecided:
+            return (
+                "make the vault writable, look with `cyberos list`, and run the same command again if it is not there"
+            )
         return "free some space or make the vault writable, then run the same command again"

@@ -161,17 +161,16 @@ class Files:
                 os.close(handle)
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file to `size` bytes and sync it."""
+        """Cut a file to `size` bytes, unsynced."""
         with self._folder(path) as (fd, name):
             handle = syscalls.open_file(name, os.O_WRONLY | syscalls.FILE_FLAGS, fd, path)
             try:
                 os.ftruncate(handle, size)
-                os.fsync(handle)
             finally:
                 os.close(handle)
 
-    def overwrite(self, path: str, blob: bytes) -> None:
-        """Replace a derived or settings file through a temporary one beside it, atomically, unsynced."""
+    def overwrite(self, path: str, blob: bytes, *, sync: bool = False) -> None:
+        """Replace a file through a temporary one beside it, atomically; synced before, unless it is derived."""
         with self._folder(path) as (fd, name):
             temporary = f"{name}.{os.getpid()}.tmp"
             with suppress(FileNotFoundError):
@@ -181,6 +180,8 @@ class Files:
             try:
                 try:
                     syscalls.write_all(handle, blob)
+                    if sync:
+                        os.fsync(handle)
                 finally:
                     os.close(handle)
                 os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)

@@ -83,7 +83,7 @@ def _cut(files: Files, segment: Segment) -> None:
 
 def keep(files: Files, name: str, blob: bytes) -> str:
     """Keep bytes that have no place in lost+found, under a name of their own; give that name."""
-    files.make_folder(layout.LOST)
+    made = files.make_folder(layout.LOST)
     for number in range(1_000_000):
         path = f"{layout.LOST}/{name}" + (f".{number}" if number else "")
         try:
@@ -92,6 +92,8 @@ def keep(files: Files, name: str, blob: bytes) -> str:
             if files.read(path) == blob:
                 return path
             continue
+        for folder in (*made, layout.LOST):
+            files.sync_folder(folder)
         return path
     raise FileExistsError(name)
 

@@ -43,7 +43,10 @@ def _choice(*allowed: str) -> Callable[[Any], str]:
 
 def _number(low: float, high: float) -> Callable[[Any], float]:
     def parse(value: Any) -> float:
-        number = float(value) if not isinstance(value, bool) else float("nan")
+        try:
+            number = float(value) if not isinstance(value, bool) else float("nan")
+        except (ValueError, TypeError, OverflowError):
+            number = float("nan")
         if not low <= number <= high:
             raise ValueError(f"must be a number from {low:g} to {high:g}")
         return number
@@ -73,8 +76,8 @@ def half_life_days(value: Any) -> float:
 
 def _weights(value: Any) -> list[float]:
     parts = value.split(",") if isinstance(value, str) else value
-    weights = [float(part) for part in parts] if isinstance(parts, list) else []
-    if len(weights) != 3 or min(weights) < 0 or abs(sum(weights) - 1) > 1e-9:  # noqa: PLR2004
+    weights = [_number(0, 1)(part) for part in parts] if isinstance(parts, list) else []
+    if len(weights) != 3 or abs(sum(weights) - 1) > 1e-9:  # noqa: PLR2004
         raise ValueError("must be three numbers from 0 up that sum to 1: relevance, quality, recency")
     return weights
 

@@ -47,6 +47,8 @@ def init(folder: str | os.PathLike[str], actor: str = "agent", lock_wait_s: floa
         with lock(str(root / layout.LOCK), lock_wait_s):
             vault, is_new, warnings = _begin_ledger(files, actor)
         changed += [name for name, lines in TEXTS.items() if _merge_lines(files, name, lines)]
+        for made in (layout.PRIVATE, ""):
+            files.sync_folder(made)
     except OSError as error:
         raise WriteFailed(str(error.filename or root), error.strerror or str(error)) from error
     warnings += [
@@ -77,7 +79,7 @@ def _merge_lines(files: Files, name: str, lines: tuple[str, ...]) -> bool:
     present = files.read(name) if files.stat(name) is not None else b""
     wanted = with_lines(present, lines)
     if wanted != present:
-        files.overwrite(name, wanted)
+        files.overwrite(name, wanted, sync=True)
     return wanted != present
 
 

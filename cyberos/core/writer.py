@@ -222,8 +222,12 @@ class Writer:
         return self._draft
 
     def _prepare(self) -> None:
-        if layout.PRIVATE in self._files.make_folder(layout.STAGE):
+        made = self._files.make_folder(layout.STAGE)
+        if layout.PRIVATE in made:
             ignore_private(self._files)
+        if self._durability != "none":
+            for folder in made:
+                self._files.sync_folder(folder)
 
     def _current_state(self) -> State:
         known = state.load(self._files)
@@ -242,6 +246,7 @@ class Writer:
         draft = self._pending
         if draft.ledger is None:  # under the lock nobody else appends
             draft.ledger = ledger.scan(self.path)
+            recovery.refuse_damage(draft.ledger)  # what cannot be read is not what is not there
         return draft.ledger.memories.get(path)
 
 

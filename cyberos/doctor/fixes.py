@@ -184,7 +184,7 @@ def _plan_attributes(case: Case) -> Iterator[Change]:
 
 def _write_attributes(case: Case, changes: list[Change]) -> None:
     for change in changes:
-        case.files.overwrite(change.path, change.after or b"")
+        case.files.overwrite(change.path, change.after or b"", sync=True)
 
 
 def _plan_head(case: Case) -> Iterator[Change]:

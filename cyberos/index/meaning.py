@@ -76,11 +76,18 @@ def embed(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     return rows
 
 
-def bring_up(index: Synced, embedder: Embedder, *, budget_s: float | None, progress: Progress | None = None) -> Meaning:
+def bring_up(
+    index: Synced,
+    embedder: Embedder,
+    *,
+    budget_s: float | None,
+    progress: Progress | None = None,
+    wait_s: float = sync.WAIT_S,
+) -> Meaning:
     """Embed what is new, for at most about `budget_s` seconds; without a bound all of it, told to `progress`.
 
-    With a bound another process that embeds is waited for no longer. Raises: EmbedderUnavailable; VaultLocked where
-    there is no bound.
+    Another process that embeds is waited for as long as the bound, or `wait_s` where there is none. Raises:
+    EmbedderUnavailable; VaultLocked where there is no bound.
     """
     store = _store(index, embedder)
     view = store.view()
@@ -91,7 +98,7 @@ def bring_up(index: Synced, embedder: Embedder, *, budget_s: float | None, progr
         return Meaning(view, {})
     deadline = None if budget_s is None else time.monotonic() + budget_s
     try:
-        with _embedding(index, sync.WAIT_S if budget_s is None else budget_s):
+        with _embedding(index, wait_s if budget_s is None else budget_s):
             work = _Work(index, store, embedder, stamp)
             work.do(deadline, progress)
             return work.result()

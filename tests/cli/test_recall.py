@@ -14,6 +14,7 @@ from cyberos.cli.main import main
 from cyberos.cli.recall import combined_score, run
 from cyberos.core import reader
 from cyberos.core.episode import log
+from cyberos.core.errors import CyberosError
 from cyberos.core.writer import Writer
 from support import episode, fact
 
@@ -244,6 +245,17 @@ def test_recency_settings_apply_without_an_intent(root, injected):
     assert run(root, ns(now_us=now_us, half_life="30d"))["matches"][0]["recency"] == 0.5
     (root / "cyberos.toml").write_text('recency = "park"\n')
     assert run(root, ns(now_us=now_us))["matches"][0]["recency"] == round(0.995**720, 3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[nan, 0.5, 0.5]", "[inf, 0, 0]", "[-inf, inf, 1]", '["a", 0, 1]', "[1.5, -0.5, 0]", "[0.5, 0.5]", "[[1], 0, 0]",
+     "[true, 0, 0]", "[0.4, 0.3, 0.4]", '"nan,0,1"', "1"],
+)  # fmt: skip
+def test_weights_that_are_none_are_refused(root, value):
+    (root / "cyberos.toml").write_text(f"weights = {value}\n")
+    with pytest.raises(CyberosError, match="weights = .*: must be"):
+        run(root, ns())
 
 
 def test_explain_names_every_factor(root, injected):

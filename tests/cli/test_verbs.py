@@ -18,7 +18,7 @@ from cyberos.core import ledger
 from cyberos.core.episode import Episode, log
 from cyberos.core.lock import lock
 from cyberos.core.writer import Writer
-from cyberos.index import sync
+from cyberos.index import meaning, sync
 from support import Repo, episode, fact
 
 MINE = ("recall-similar", "put", "read", "list", "history", "adopt", "forget", "audit", "index", "config")
@@ -481,16 +481,21 @@ def test_index_brings_up_to_date_and_rebuilds(root, call):
     assert (code, out) == (0, "1 memory indexed by whoosh\n")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--rebuild",)])
-def test_index_that_another_process_holds_is_exit_75(root, arguments):
+@pytest.mark.parametrize(
+    ("held", "arguments"), [(sync.LOCK, ()), (sync.LOCK, ("--rebuild",)), (meaning.LOCK, ()), (meaning.LOCK, ("--rebuild",))]
+)  # fmt: skip
+def test_index_waits_as_the_settings_say_for_another_and_then_is_exit_75(root, monkeypatch, held, arguments):
     add(root)
     (root / ".cyberos/index").mkdir()
-    with lock(str(root / sync.LOCK), 1):
+    monkeypatch.setenv("CYBEROS_EMBEDDER", "hash")
+    monkeypatch.setenv("CYBEROS_LOCK_WAIT", "0.25")
+    with lock(str(root / held), 1):
         done = subprocess.run(
             [sys.executable, "-m", "cyberos", "--store", str(root), "index", *arguments], capture_output=True, text=True
         )
     assert done.returncode == 75
-    assert "is held by" in done.stderr
+    assert f"is held by pid {os.getpid()}" in done.stderr or "by another process" in done.stderr
+    assert "waited 0.25 s" in done.stderr or "waited 0.2 s" in done.stderr
 
 
 def test_index_that_cannot_be_written_is_exit_1(root, call, tmp_path):

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from cyberos.core import commit
+from cyberos.core import commit, ledger
 from cyberos.core.episode import log
-from cyberos.core.errors import CyberosError, WriteFailed
+from cyberos.core.errors import BrokenLedger, CyberosError, WriteFailed
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
 from faults import GROWING, OTHERS, Full, calls_of, copy, watched
@@ -139,18 +139,25 @@ def test_a_disk_that_turns_read_only_at_any_call_leaves_all_or_nothing(name, tem
     """What was written cannot even be taken back, so only the next write can say which it was."""
     set_up, work = WORKS[name]
     set_up(Writer(template))
-    number = 0
+    number = undecided = 0
     while True:
         number += 1
         root = copy(template, tmp_path / "copy")
         disk = Full(number, stays=True, code=errno.EROFS)
-        attempt(work, root, disk)
+        before = hashes(root)
+        error = attempt(work, root, disk)
         if not disk.hits:
             break
+        is_undecided = error is not None and "may have been logged" in str(error)
+        undecided += is_undecided
         check(root, is_settled=False, unlogged={HAND[0]})
         log(Writer(root), episode("the next write"))
         check(root, heads=1, unlogged={HAND[0]})
+        if error is not None and not is_undecided:
+            assert "nothing was logged" in str(error)
+            assert len(hashes(root)) == len(before) + 2, f"call {number}: the message is not true"
     assert number > 5
+    assert undecided > 0
 
 
 @pytest.mark.parametrize("stays", [False, True])
@@ -230,6 +237,50 @@ def test_a_vault_on_read_only_media_without_its_private_folder_is_read(template)
         with pytest.raises(WriteFailed):
             put(writer)
     assert not (template / ".cyberos").exists()
+
+
+# --- what cannot be read, and what cannot be taken back ---------------------------------------------------------------
+
+
+def named(handle):
+    return os.readlink(f"/proc/self/fd/{handle}")
+
+
+def test_a_ledger_that_cannot_be_read_is_not_one_without_the_memory(template, monkeypatch):
+    real = os.open
+
+    def refuse(path, *arguments, **options):
+        if str(path).endswith(".jsonl"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *arguments, **options)
+
+    writer = Writer(template)
+    writer.head_seq()
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(BrokenLedger, match="Input/output error"):
+        forget(writer)
+    monkeypatch.undo()
+    check(template, unlogged={HAND[0]})
+    forget(writer)
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new segment", "an open segment"])
+def test_rows_that_can_be_neither_synced_nor_cut_off_keep_their_bodies(is_new, template):
+    """The error says that it may have been logged; it was, and the next write shows it."""
+    if is_new:
+        lose_cache(Writer(template))
+
+    def refuse(name, arguments):
+        if name in {"fsync", "ftruncate"} and named(arguments[0]).endswith(".jsonl"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with watched(GROWING + OTHERS, refuse), pytest.raises(WriteFailed) as caught:
+        put(Writer(template))
+    assert "may have been logged" in str(caught.value)
+    assert "cyberos list" in caught.value.hint
+    before = len(ledger.scan(template).memories)
+    log(Writer(template), episode("the next write"))
+    assert len(check(template, heads=1, unlogged={HAND[0]}).memories) == before + 1
 
 
 # --- no hard links --------------------------------------------------------------------------------------------------

@@ -241,3 +241,21 @@ def test_recall_refuses_what_cannot_be(root, capsys, arguments):
 def test_a_huge_k_gives_all(vault, engine, capsys):
     found = answered(vault, capsys, "--k", str(10**9), "--min-relevance", "0", "--backend", engine, verb="recall")
     assert len(found["matches"]) == 26
+
+
+@pytest.mark.parametrize("query", ["Deploy the billing service to staging", "deploy billing service, staging"])
+def test_a_vault_of_one_task_knows_it(root, engine, monkeypatch, query):
+    monkeypatch.setenv("CYBEROS_FALLBACK", engine)
+    with Writer(root, durability="none").transaction() as writer:
+        for number in range(1_000):
+            log(writer, episode("Deploy the billing service to staging", approach=f"attempt {number}"))
+    found = ask(root, engine, query)
+    assert min(relevance for _, relevance in found) > 0.9
+    # one word of a vault that holds no other proves nothing, nor does one that any task may have
+    assert all(relevance < 0.5 for word in ("deploy", "the") for _, relevance in ask(root, engine, word))
+    assert ask(root, engine, "restart the web server") == []
+
+
+def test_to_say_it_again_proves_nothing_more(vault, engine):
+    once, often = (ask(vault, engine, query) for query in ("login", "login " * 1_667))
+    assert once == often != []
