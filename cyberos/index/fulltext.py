@@ -14,9 +14,9 @@ The formulas (q the query, d a document, n(t) the number of documents with term 
     ratio(q, d) = BM25(q, d) / best(q),  best(q) = BM25(q, d0) / cover(q, d0),  d0 the hit of highest BM25
 
 best(q) is the highest BM25 that the query could have had: what the best hit would score if it held the whole query.
-ENOUGH is about the idf of one word that one episode of a small vault holds: a query that tells less, `the`, `fix` or one word
-again and again, reaches no high ratio even where it is found whole, while the number of one error does. In a vault of
-one task no word tells anything by its idf, yet some together name that task: hence LEAST.
+ENOUGH is about the idf of one word that one episode of a small vault holds: a query that tells less, `the`, `fix` or
+one word again and again, reaches no high ratio even where it is found whole, while the number of one error does. In a
+vault of one task no word tells anything by its idf, yet some together name that task: hence LEAST.
 The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it fewer true
 repeats stand above the same rate of false answers (`bench/calibrate.py --plain`). The order is BM25's alone.
 
