@@ -96,6 +96,11 @@ class Staged(Examination):
             if parsed is not None:
                 yield from self._ask_team(path, parsed)
 
+    def _walk(self) -> Iterator[Finding]:
+        """Look at what is staged alone: no working tree is walked, however large it is."""
+        self._walked(self._entries())
+        yield from ()
+
     def _entries(self) -> Iterator[Entry]:
         for change in self.changes:
             is_memory = change.path.startswith(f"{layout.MEMORIES}/") and change.path != walker.KEEP

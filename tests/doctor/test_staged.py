@@ -9,7 +9,7 @@ import pytest
 from cyberos.cli.main import main
 from cyberos.core import contract, repository
 from cyberos.core.writer import Writer
-from cyberos.doctor import staged
+from cyberos.doctor import apart, staged
 from cyberos.doctor.examination import examine
 from doctor.test_git import episodes, newest_segment, shared  # noqa: F401 - a fixture
 from support import Repo, fact, write_raw
@@ -277,3 +277,12 @@ def test_an_edit_that_is_wholly_staged_is_not_mended_by_staging(vault):
     assert (one.rule, "git add" in one.hint) == ("memory-modified", False)
     follow(vault, "memory-modified")
     assert rules(vault) == []
+
+
+def test_of_a_large_vault_too_only_the_index_is_looked_at(shared, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(apart, "_LARGE", 0)
+    shared.log("new")
+    shared.git("add", "memories", "audit")
+    write_raw(next(shared.root.glob("memories/episodes/*/*/*.md")), "not staged\n")
+    report = staged.examine(repository.open_at(shared.root))
+    assert (report.findings, report.files) == ([], 1)
