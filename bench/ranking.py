@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Hits = list[tuple[str, float]]
 
-BANDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+BANDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 DRAWS = 5
 K = 3
 DEPTH = 50

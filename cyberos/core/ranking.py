@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 WEIGHTS = (0.4, 0.3, 0.3)
 NO_OPINION = 0.5  # DEC-181: what an absent quality_score counts as
 OVERFETCH = 4
-BAND = 0.002  # how far below the k-th hit a relevance still counts as near it: ADR 0011
+BAND = 0.01  # in log-odds: how far below the k-th hit another still counts as near it; by measurement, ADR 0011
+_SURE = 1e-15
 
 INTENTS = ("any", "what_worked", "what_failed")
 RECENCIES = ("none", "park", "half-life")
@@ -80,6 +81,12 @@ def intent_score(relevance: float, freshness: float, label: str, uses: int, inte
     return relevance * damped(freshness) * OUTCOME_WEIGHT[intent][label] * reinforcement(uses)
 
 
+def log_odds(relevance: float) -> float:
+    """Give ln(r / (1 - r)), in [-35, 35]: it still tells hits apart that are all but certain, or all but out."""
+    relevance = min(max(relevance, _SURE), 1 - _SURE)
+    return math.log(relevance / (1 - relevance))
+
+
 def is_in_pool(relevance: float, kept: Sequence[float], k: int) -> bool:
     """Report whether the next best hit joins those `kept` (relevances, falling).
 
@@ -87,10 +94,10 @@ def is_in_pool(relevance: float, kept: Sequence[float], k: int) -> bool:
     """
     if len(kept) < k:
         return True
-    # relevance ≥ relevance_k - band; the last term forgives rounding in the sum
-    return len(kept) < OVERFETCH * k and relevance >= kept[k - 1] - BAND - 1e-9
+    # log-odds ≥ log-odds_k - band; the last term forgives rounding in the sum
+    return len(kept) < OVERFETCH * k and log_odds(relevance) >= log_odds(kept[k - 1]) - BAND - 1e-9
 
 
-def order(relevance: float, moment_us: int, path: str) -> tuple[float, int, str]:
-    """Give the sort key of a hit: the most relevant first, then the newer, then by path."""
-    return -round(relevance, 9), -moment_us, path
+def order(value: float, moment_us: int, path: str) -> tuple[float, int, str]:
+    """Give the sort key of a hit by a score, or by the log-odds of its relevance: the highest first, then the newer."""
+    return -round(value, 9), -moment_us, path

@@ -185,7 +185,7 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
                 continue
             kept.append((value, entry))
         if len(scored) < limit or _is_decided([value for value, _ in kept], scored[-1].ratio, query):
-            kept.sort(key=lambda pair: ranking.order(pair[0], pair[1].moment_us, pair[1].path))
+            kept.sort(key=lambda pair: ranking.order(ranking.log_odds(pair[0]), pair[1].moment_us, pair[1].path))
             return kept, below
         limit *= _MORE
 

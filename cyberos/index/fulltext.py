@@ -9,13 +9,14 @@ The formulas (q the query, d a document, n(t) the number of documents with term 
 
     weight(t)   = occurrences of t in q * idf(t)            idf: see `background`
     BM25(q, d)  = sum over t in q and d of weight(t) * (k1 + 1) * f / (f + k1 * (1 - b + b * |d| / mean |d|))
-    proof(q)    = sum over t in q, each once, of what it proves that a document holds t: see `background`
-    cover(q, d) = sum over t in q and d of weight(t)  /  sum over t in q of weight(t)  *  min(1, proof(q) / ENOUGH)
+    told(q)     = sum over t in q, each once, of idf(t), at least LEAST for a word that not any task may have
+    cover(q, d) = sum over t in q and d of weight(t) / sum over t in q of weight(t)  *  min(1, told(q) / ENOUGH)
     ratio(q, d) = BM25(q, d) / best(q),  best(q) = BM25(q, d0) / cover(q, d0),  d0 the hit of highest BM25
 
 best(q) is the highest BM25 that the query could have had: what the best hit would score if it held the whole query.
-What proves less than one word that one episode holds, such as `the` or `fix`, or one word again and again, reaches no
-high ratio even where it is found whole, while the number of one error does.
+ENOUGH is about the idf of one word that one episode of a small vault holds: a query that tells less, `the`, `fix` or
+one word again and again, reaches no high ratio even where it is found whole, while the number of one error does. In a
+vault of one task no word tells anything by its idf, yet some together name that task: hence LEAST.
 The plain bound, sum of weight(t) * (k1 + 1), is never nearly reached, and by long documents least; with it fewer true
 repeats stand above the same rate of false answers (`bench/calibrate.py --plain`). The order is BM25's alone.
 
@@ -29,7 +30,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cyberos.core.errors import CyberosError
-from cyberos.index.background import ENOUGH, idf, proof
+from cyberos.index.background import ENOUGH, idf, least
 from cyberos.index.tokens import content, terms
 
 if TYPE_CHECKING:
@@ -147,12 +148,12 @@ class FullText(Store, Protocol):
 class Plan(NamedTuple):
     """`asked` holds (term, weight), the heaviest first; `whole` is the weight of these and of the terms never seen.
 
-    `proof` is what it would prove, in nats, that a document holds the whole query.
+    `told` is how much the query tells at all, in nats: each of its terms once.
     """
 
     asked: tuple[tuple[str, float], ...]
     whole: float
-    proof: float
+    told: float
 
 
 class Compared(NamedTuple):
@@ -178,8 +179,8 @@ def make_plan(query: str, frequency: Callable[[str], int], documents: int) -> Pl
             break
         asked.append((term, weights[term]))
     unseen = sum(weights[term] for term in found if not found[term])
-    proven = sum(proof(term, found[term], documents) for term in found)
-    return Plan(tuple(asked), unseen + sum(weight for _, weight in asked), proven)
+    told = sum(max(idf(term, found[term], documents), least(term)) for term in found)
+    return Plan(tuple(asked), unseen + sum(weight for _, weight in asked), told)
 
 
 def saturation(length: float, mean: float) -> float:
@@ -283,5 +284,5 @@ def ratios(ranked: Sequence[tuple[str, float]], plan: Plan, present: Container[s
         return []
     # ratio = BM25 / best(q), best(q) = BM25(q, d0) / cover(q, d0)
     cover = min(1.0, sum(weight for term, weight in plan.asked if term in present) / plan.whole)
-    cover *= min(1.0, plan.proof / ENOUGH)
+    cover *= min(1.0, plan.told / ENOUGH)
     return [Scored(path, cover * score / ranked[0][1]) for path, score in ranked]

@@ -1,6 +1,6 @@
 """What meaning and words say of a candidate, joined into one relevance in [0, 1].
 
-    relevance = sigmoid(meaning * sure(cosine) + words * sure(ratio * proof / (proof + DOUBT)) + bias)
+    relevance = sigmoid(meaning * sure(cosine) + words * sure(ratio * mass / (mass + DOUBT)) + bias)
     sure(x)   = -ln(1 + NEAR - x)
 
 Cosine is the embedder's, ratio the full-text engine's own signal (`cyberos.index.fulltext`); both are known for every
@@ -10,7 +10,7 @@ they hardly do meaning decides (a paraphrase), with two weights and no rule for 
 that were tried beside them (number of terms, how peaked each signal is, how well the best hit covers the query,
 z-scores within the query, ranks) gave nothing on held-out probes; ADR 0011 has the figures.
 
-`proof` is the sum of the idf of the query's words: few or common ones prove little even when all of them are found.
+`mass` is the sum of the query's idf: few or common words prove little even when all of them are found.
 
 Source: DESIGN section 6 (relevance); the constants are what `bench/calibrate.py --engine semantic` prints.
 """
@@ -38,14 +38,14 @@ _MANY = 10
 
 
 class QuerySignals(NamedTuple):
-    """What a query itself tells of how far its words can be trusted: what finding all of them proves, in nats."""
+    """What a query itself tells of how far its words can be trusted: the sum of the idf of its terms, in nats."""
 
-    proof: float
+    mass: float
 
 
 def signals(plan: Plan) -> QuerySignals:
     """Give the signals of a query from the plan that the full-text engine made for it."""
-    return QuerySignals(plan.proof)
+    return QuerySignals(plan.whole)
 
 
 def sure(x: float) -> float:
@@ -56,8 +56,8 @@ def sure(x: float) -> float:
 
 def evidence(ratio: float, query: QuerySignals) -> float:
     """Give the words' signal: the ratio as if the query had one more word that nothing holds."""
-    # ratio * proof / (proof + DOUBT)
-    return ratio * query.proof / (query.proof + DOUBT)
+    # ratio * mass / (mass + DOUBT)
+    return ratio * query.mass / (query.mass + DOUBT)
 
 
 def relevances(family: str, cosine: Sequence[float], ratio: Sequence[float], query: QuerySignals) -> list[float]:

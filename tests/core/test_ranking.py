@@ -81,8 +81,22 @@ def pool(relevances, k):
     return kept
 
 
+def below(relevance, distance):
+    """Give what lies so far below a relevance, in log-odds."""
+    return 1 / (1 + math.exp(distance - ranking.log_odds(relevance)))
+
+
+def test_hits_that_are_all_but_certain_are_still_told_apart():
+    """A sigmoid is flat near 1; a difference in relevance there says nothing, one in log-odds does."""
+    sure, surer = 1 - 1e-6, 1 - 1e-9
+    assert pool([surer, sure], 1) == [surer]
+    assert ranking.log_odds(0.5) == 0
+    assert -35 < ranking.log_odds(0.0) < -34 < 34 < ranking.log_odds(1.0) < 35
+    assert below(0.8, 0.0) == pytest.approx(0.8)
+
+
 def test_the_pool_is_the_best_k_and_their_near_equals():
-    near = 0.8 - ranking.BAND
+    near = below(0.8, ranking.BAND)
     assert pool([0.9, 0.8, near, near - 0.001, 0.1], 2) == [0.9, 0.8, near]
     assert pool([0.9, 0.8], 5) == [0.9, 0.8]
     assert pool([], 3) == []

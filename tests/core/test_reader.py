@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cyberos.core import ranking, reader, semantic
@@ -106,7 +108,8 @@ def test_the_newest_of_hundreds_of_equals_are_in_the_pool(root, injected):
 
 def test_the_pool_holds_near_equals_and_no_others(root, injected):
     made = [add(root, f"ship {n}") for n in range(5)]
-    near, far = 0.8 - ranking.BAND, 0.8 - 2 * ranking.BAND
+    at = ranking.log_odds(0.8)
+    near, far = (1 / (1 + math.exp(steps * ranking.BAND - at)) for steps in (1, 2))
     injected |= dict(zip(made, (0.9, 0.8, near + 1e-6, near, far), strict=True))
     assert [hit.path for hit in search(root, k=2).hits] == made[:4]
 

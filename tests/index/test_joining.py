@@ -59,7 +59,7 @@ def test_words_that_prove_little_count_little():
 
 
 def test_the_signals_of_a_query_come_from_its_plan():
-    assert joining.signals(Plan((("a", 3.0), ("b", 1.0)), 6.0, 5.0)) == QuerySignals(5.0)
+    assert joining.signals(Plan((("a", 3.0), ("b", 1.0)), 6.0, 5.0)) == QuerySignals(6.0)
 
 
 def test_no_candidates():
