@@ -126,7 +126,9 @@ def test_empty_recall_renders_nothing(root, capsys):
     assert prompt(recalled(root, "anything about nothing")) == ""
     add(root, "x")
     assert main(["--store", str(root), "recall-similar", "anything about nothing", "--format", "prompt"]) == 0
-    assert capsys.readouterr().out == ""
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "searched by" in told.err, "the model's block is alone on stdout, but nothing is silent"
 
 
 def test_contradicting_episodes_both_survive(root, capsys):

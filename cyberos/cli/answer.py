@@ -41,7 +41,7 @@ def lines(answer: dict[str, Any]) -> Iterator[str]:
         yield ""
     if not answer["matches"]:
         yield _nothing(answer)
-    yield from _remarks(answer)
+    yield from remarks(answer)
 
 
 def _told(factors: dict[str, Any]) -> str:
@@ -64,7 +64,8 @@ def _nothing(answer: dict[str, Any]) -> str:
     return "nothing found: no episode shares a telling word with it"
 
 
-def _remarks(answer: dict[str, Any]) -> Iterator[str]:
+def remarks(answer: dict[str, Any]) -> Iterator[str]:
+    """Say what was not searched, what searched, and why it was no better one."""
     if answer["unseen"]:
         yield (
             f"{_counted(answer['unseen'])} not searched in full: file missing or changed (`cyberos doctor` names it), "

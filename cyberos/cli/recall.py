@@ -76,9 +76,12 @@ def recall_similar(ctx: click.Context, /, **options: Any) -> None:
         output.document(answer)
         return
     if options["form"] == "prompt":
+        from cyberos.cli.answer import remarks
         from cyberos.core.prompt import prompt
 
         click.echo(prompt(answer["matches"]), nl=False)
+        for text in remarks(answer):
+            output.note(text)
         return
     from cyberos.cli.answer import lines
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cyberos.core import secrets, text
+from cyberos.core import frontmatter, secrets, text
 from cyberos.core.episode import Episode, log
 
 if TYPE_CHECKING:
     from cyberos.core.writer import Writer
 
-MOST = 4_000  # characters of one field; the whole frontmatter has 64 KiB
+MOST = 4_000  # characters of one field
+_MOST_BYTES = 6_000  # of one field as it is spelled, so that all of them fit into the frontmatter's 64 KiB
 _CUT = " […]"
 _MARK = re.compile(r"\[redacted:([a-z-]+)\]")
 
@@ -58,11 +59,26 @@ def made_storable(values: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[st
 
 
 def _storable(value: str, field: str, redacted: list[tuple[str, str]]) -> str:
-    # redacted before it is cut, or the cut could leave the beginning of a credential that no pattern knows
+    # redacted before it is cut, or the cut could leave the beginning of a credential that no pattern knows; and after,
+    # since it may have taken away what told a sample from a credential
     clean, _ = secrets.redact(text.strip(value))
     # those that went before the text was laid on one line or cut have left their marks too
-    redacted += [(kind, field) for kind in _MARK.findall(clean) if kind in secrets.KINDS]
-    return clean if len(clean) <= MOST else f"{clean[: MOST - len(_CUT)]}{_CUT}"
+    marked = [kind for kind in _MARK.findall(clean) if kind in secrets.KINDS]
+    if len(clean) > MOST:
+        clean = _cut(clean, MOST)
+    while _spelled_bytes(clean) > _MOST_BYTES:
+        clean = _cut(clean, len(clean) * 9 // 10)
+    clean, more = secrets.redact(clean)
+    redacted += [(kind, field) for kind in (*marked, *more)]
+    return clean
+
+
+def _cut(value: str, most: int) -> str:
+    return f"{value[: most - len(_CUT)]}{_CUT}"
+
+
+def _spelled_bytes(value: str) -> int:
+    return len(frontmatter.serialise({"field": value}, "").encode())
 
 
 def flat(value: str) -> str:
