@@ -106,7 +106,7 @@ class FullTextContract:
                  "Task: bake bread\nApproach: yeast\nOutcome: success\nNotes: "]  # fmt: skip
         engine.apply([episode(str(number), text) for number, text in enumerate(texts)], [], stamp="1")
         ratios = {hit.path: hit.ratio for hit in engine.search("ship a task", kind=None, scope=None, limit=2)}
-        assert ratios["0"] > 0.9
+        assert ratios["0"] > 0.7  # one rare word is nearly all that is enough
         assert ratios["1"] < 0.1
 
     @pytest.mark.parametrize(("text", "query"), FOUND)
