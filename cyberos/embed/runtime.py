@@ -23,6 +23,8 @@ def forward(path: str) -> Callable[[Sequence[Sequence[int]]], NDArray[np.float32
     import numpy as np
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the caller has a thread for each core
     options.log_severity_level = 3
