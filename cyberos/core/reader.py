@@ -174,6 +174,9 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
         below = 0
         for path, value in scored:
             entry = known.get(path)
+            if entry is None and index.behind is None and isinstance(judge, Words):
+                # an engine keeps nothing that the catalog has let go of: it lost a row, or another process was quicker
+                raise IndexDamaged("catalog", f"it does not know {path}")
             if entry is None or entry.state != READY:
                 continue
             if query.since_us is not None and entry.moment_us < query.since_us:

@@ -7,6 +7,7 @@ Source: the graph's inputs and outputs; onnxruntime's `SessionOptions`.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from cyberos.embed.forward import unit
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 def forward(path: str) -> Callable[[Sequence[Sequence[int]]], NDArray[np.float32]]:
     """Give a function that does what `forward.forward` does. Any number of threads may call it."""
     import numpy as np
-    import onnxruntime
 
-    onnxruntime.disable_telemetry_events()
+    # read when it is loaded: else it keeps a device id and a database of events in the user's cache folder
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the caller has a thread for each core

@@ -42,6 +42,18 @@ def test_numpy_and_onnxruntime_give_equal_vectors():
     assert np.abs(by_numpy(encoded) - by_onnxruntime(encoded)).max() < 2e-6
 
 
+def test_onnxruntime_keeps_nothing_in_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = in_fresh_process(
+        dedent("""
+        from cyberos.embed import runtime, weights
+        print(runtime.forward(weights.find())([[101, 102]]).shape)
+    """)
+    )
+    assert done.stdout.strip() == "(1, 384)"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_gelu_is_that_of_the_error_function():
     from math import erf
 

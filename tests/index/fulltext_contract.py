@@ -105,9 +105,14 @@ class FullTextContract:
         texts = ["Task: ship it\nApproach: rebase\nOutcome: success\nNotes: ",
                  "Task: bake bread\nApproach: yeast\nOutcome: success\nNotes: "]  # fmt: skip
         engine.apply([episode(str(number), text) for number, text in enumerate(texts)], [], stamp="1")
-        ratios = {hit.path: hit.ratio for hit in engine.search("ship a task", kind=None, scope=None, limit=2)}
-        assert ratios["0"] > 0.7  # one rare word is nearly all that is enough
-        assert ratios["1"] < 0.1
+        for told, label in (("ship", "ship a task"), ("ship by rebase", "ship a task by rebase")):
+            plain, ratios = (
+                {hit.path: hit.ratio for hit in engine.search(query, kind=None, scope=None, limit=2)}
+                for query in (told, label)
+            )
+            assert ratios["0"] == pytest.approx(plain["0"], abs=0.001)
+            assert ratios["1"] < 0.1
+        assert ratios["0"] > 0.9
 
     @pytest.mark.parametrize(("text", "query"), FOUND)
     def test_found(self, engine, text, query):

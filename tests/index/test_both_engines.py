@@ -6,9 +6,11 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -259,3 +261,11 @@ def test_a_vault_of_one_task_knows_it(root, engine, monkeypatch, query):
 def test_to_say_it_again_proves_nothing_more(vault, engine):
     once, often = (ask(vault, engine, query) for query in ("login", "login " * 1_667))
     assert once == often != []
+
+
+def test_a_row_that_the_catalog_lost_comes_back(vault, engine):
+    expected = ask(vault, engine)
+    with closing(sqlite3.connect(vault / ".cyberos/index/catalog.sqlite")) as catalog, catalog:
+        lost = catalog.execute("DELETE FROM memories WHERE path = ?", [expected[3][0]]).rowcount
+    assert lost == 1
+    assert ask(vault, engine) == expected
