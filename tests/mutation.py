@@ -55,6 +55,7 @@ SUITE = (
     "doctor/test_git.py",
     "doctor/test_messages.py",
     "doctor/test_staged.py",
+    "doctor/test_unnoticed.py",
     "doctor/test_team.py",
     "core/test_text.py",
     "core/test_rows.py",
