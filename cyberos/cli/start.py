@@ -29,6 +29,11 @@ def entry() -> None:
         from cyberos.cli.hook import run
 
         sys.exit(run(store, rest[1:]))
+    if rest == ["doctor"]:
+        from cyberos.cli.unchanged import say
+
+        if say(store):
+            sys.exit(0)
     from cyberos.cli.main import main
 
     code = main()

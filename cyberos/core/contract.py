@@ -9,8 +9,8 @@ Source: DESIGN section 5; JSON Schema 2020-12.
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import canonical
@@ -58,10 +58,17 @@ class Problem(NamedTuple):
     message: str
 
 
-def law_file(name: str) -> Path:
+def law_file(name: str) -> str:
     """Find one of the two law files: in the installed package, or at the top of a source tree."""
-    installed = Path(__file__).with_name(name)
-    return installed if installed.is_file() else Path(__file__).parents[2] / name
+    here = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(here, name)
+    return installed if os.path.isfile(installed) else os.path.join(os.path.dirname(os.path.dirname(here)), name)
+
+
+def read_law(name: str) -> bytes:
+    """Read one of the two law files as it is installed. Raises: OSError."""
+    with open(law_file(name), "rb") as handle:
+        return handle.read()
 
 
 @cache
@@ -69,9 +76,9 @@ def schema() -> dict[str, Any]:
     """Load the data law. Raises: ContractError when the file is missing or no JSON."""
     path = law_file(SCHEMA_NAME)
     try:
-        loaded: dict[str, Any] = canonical.load(path.read_text(encoding="utf-8"))
+        loaded: dict[str, Any] = canonical.load(read_law(SCHEMA_NAME).decode())
     except (OSError, ValueError) as error:
-        raise ContractError(str(path), str(error), is_ours=True) from None
+        raise ContractError(path, str(error), is_ours=True) from None
     return loaded
 
 
@@ -80,10 +87,10 @@ def rules() -> dict[str, Rule]:
     """Load the rules by id, in the order of the file. Raises: ContractError when they cannot be used."""
     path = law_file(INVARIANTS_NAME)
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ContractError(str(path), str(error), is_ours=True) from None
-    return {rule.id: rule for rule in parse_rules(text, str(path))}
+        text = read_law(INVARIANTS_NAME).decode()
+    except (OSError, ValueError) as error:
+        raise ContractError(path, str(error), is_ours=True) from None
+    return {rule.id: rule for rule in parse_rules(text, path)}
 
 
 def parse_rules(text: str, source: str) -> list[Rule]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from functools import cached_property
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -41,7 +40,8 @@ class Change(NamedTuple):
 class Repository:
     """The repository whose working tree holds the vault at `root`. Paths are relative to the vault.
 
-    Made by `open_at`. Methods give None or nothing where git does not answer.
+    Made by `open_at`. Methods give None or nothing where git does not answer. `object_format` is the hash that ids are
+    of, `sha1` or `sha256`; None when git does not answer.
     """
 
     def __init__(self, top: str, root: str, dropped: Iterable[str] = ()) -> None:
@@ -51,7 +51,9 @@ class Repository:
         self.prefix = "" if inside == "." else f"{inside}/"
         self._environment = _environment(dropped)
         self._flags = [*git.QUIET, *_STRICT, "--literal-pathspecs"]
+        asked = self.start("rev-parse", "--show-object-format")
         self._environment |= self._without_filters()
+        self.object_format = _object_format(finish(asked))
 
     def _without_filters(self) -> dict[str, str]:
         # an entry as young as the index is compared by content, for which git would run the filter of its attributes;
@@ -84,8 +86,13 @@ class Repository:
 
     def commit(self, name: str) -> str | None:
         """Give the id of the commit that a name stands for."""
-        found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return found.decode().strip() if found else None
+        return self.commits(name)[0]
+
+    def commits(self, *names: str) -> list[str | None]:
+        """Give the ids of the commits that names stand for, asked at once, each None where it stands for none."""
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        told = [finish(process) for process in [self.start(*asked, f"{name}^{{commit}}") for name in names]]
+        return [found.decode().strip() if found else None for found in told]
 
     def tree(self, name: str) -> str | None:
         """Give the id of a tree, such as that of `HEAD:audit`; the path is relative to the vault."""
@@ -105,7 +112,7 @@ class Repository:
 
     def changes(self, command: Sequence[str], paths: Iterable[str]) -> list[Change] | None:
         """Give what `diff-index`, `diff-files` or `diff-tree`, called with `-z --raw`, tells of these paths."""
-        output = self.run(*command, *_RAW, "--", *self.below(paths))
+        output = self.run(*command, *RAW, "--", *self.below(paths))
         return None if output is None else list(self.read_changes(output))
 
     def read_changes(self, output: bytes, prefix: str | None = None) -> Iterator[Change]:
@@ -118,13 +125,6 @@ class Repository:
                 path = next(fields, "")
                 if path.startswith(begin):
                     yield Change(status[0], path[len(begin) :], old, new, mode)
-
-    @cached_property
-    def object_format(self) -> str | None:
-        """The hash that ids are of, `sha1` or `sha256`; None when git does not answer."""
-        found = self.run("rev-parse", "--show-object-format")
-        # a git too old to know the question gives it back; it knows SHA-1 alone
-        return None if found is None else "sha256" if found.strip() == b"sha256" else "sha1"
 
     def digest_of(self, blob: bytes) -> bytes:
         """Give the id that git gives to these bytes where nothing converts them, as bytes."""
@@ -148,7 +148,7 @@ class Repository:
         return dict(zip(rest, ids, strict=True)) if len(ids) == len(rest) else dict.fromkeys(rest, "")
 
 
-_RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
+RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
 # a change of a file's inode or of its ctime is a change, whatever the repository's configuration says
 _STRICT = ("-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true", "-c", "core.checkStat=default")
 _FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
@@ -227,6 +227,11 @@ def finish(process: subprocess.Popen[bytes] | None, stdin: bytes | None = None) 
         return None
     output, _ = process.communicate(stdin)
     return output if process.returncode == 0 else None
+
+
+def _object_format(found: bytes | None) -> str | None:
+    # a git too old to know the question gives it back; it knows SHA-1 alone
+    return None if found is None else "sha256" if found.strip() == b"sha256" else "sha1"
 
 
 def _environment(dropped: Iterable[str]) -> dict[str, str]:

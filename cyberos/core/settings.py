@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core.errors import ContractError
-from cyberos.core.rows import ACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +54,8 @@ def _number(low: float, high: float) -> Callable[[Any], float]:
 
 
 def _actor(value: Any) -> str:
+    from cyberos.core.rows import ACTOR
+
     if not isinstance(value, str) or not ACTOR.fullmatch(value):
         raise ValueError("must be 1 to 64 of a-z 0-9 . _ @ -")
     return value

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import gitdir, layout, repository
 from cyberos.core.repository import Blobs
-from cyberos.doctor import anchors, checks_git, knowledge, present
+from cyberos.doctor import anchors, asking, checks_git, knowledge, present, remembered
 from cyberos.doctor.findings import Finding, finding
 
 if TYPE_CHECKING:
     from cyberos.core.ledger import Ledger
     from cyberos.core.repository import Repository
     from cyberos.doctor.anchors import Verified
-    from cyberos.doctor.present import Present
+    from cyberos.doctor.asking import Present
 
 
 class Against(NamedTuple):
@@ -36,8 +36,11 @@ class Against(NamedTuple):
         found = repository.open_at(root)
         if found is None:
             return cls(None, None, anchor, is_full)
-        verified = None if is_full else anchors.load_verified(found)
-        return cls(found, None if is_full else present.look(found), anchor, is_full, verified)
+        if is_full:
+            return cls(found, None, anchor, is_full)
+        answer = asking.ask(found)
+        verified = anchors.load_verified(found)  # while git is at it
+        return cls(found, answer(), anchor, is_full, verified)
 
     def looked(self) -> Against:
         """Ask git what it has not been asked yet: for a full examination, which keeps nothing, nobody waits for it."""
@@ -45,7 +48,7 @@ class Against(NamedTuple):
 
     def look_again(self) -> Against:
         """Ask git anew, for what changed meanwhile."""
-        return self._replace(present=present.look(self.repository) if self.repository else None)
+        return self._replace(present=asking.ask(self.repository)() if self.repository else None)
 
     def key(self, *, is_new: bool = False) -> bytes | None:
         """Give a digest of all that a report depends on, None when nothing may be kept.
@@ -55,7 +58,7 @@ class Against(NamedTuple):
         if self.repository is None or self.present is None or self.is_full:
             return None
         verified = anchors.load_verified(self.repository) if is_new else self.verified
-        return present.key(self.repository, self.present, self.anchor, verified)
+        return remembered.key(self.repository, self.present, self.anchor, verified)
 
     def compare(self, ids: dict[str, bytes]) -> Against:
         """Hold the ids of the files that were read against the index, in which git trusts their times."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import gitdir, layout
 from cyberos.core.errors import UnsafePath
 from cyberos.core.files import Files
+from cyberos.core.repository import RAW
 from cyberos.doctor import ci
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def collect(repository: Repository, head: str, *, reference: str | None, is_full
     """Ask git what HEAD's history, and in CI the target branch, has had; `reference` is compared strictly too."""
     past = Past([], [], [])
     known = load_verified(repository)
+    if known is not None and repository.commit(known.commit) != known.commit:
+        known = None
     verified = known.commit if known else None
     below = _walk(repository, head, None if is_full else verified, past, is_full=is_full)
     if not is_full:
@@ -114,9 +116,6 @@ def _walk(repository: Repository, head: str, verified: str | None, past: Past, *
     return below
 
 
-RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=all")
-
-
 def _by_commit(repository: Repository, output: bytes) -> Iterable[tuple[str, Change]]:
     commit, begun = "", b""
     for field in output.split(b"\0"):
@@ -156,6 +155,8 @@ def _resolve(repository: Repository, branch: str) -> str | None:
 
 
 def _unfetched(branch: str) -> Blind:
+    import shlex
+
     name = shlex.quote(f"+refs/heads/{branch}:refs/remotes/origin/{branch}")
     message = f"the target branch {branch} of this CI job is not in this clone"
     return Blind(message, f"fetch it before the doctor runs: `git fetch origin {name}`")
@@ -171,7 +172,7 @@ def shallow(repository: Repository) -> set[str]:
 
 
 def load_verified(repository: Repository) -> Verified | None:
-    """Give the last commit that this clone found sound, if it is still there."""
+    """Give the last commit that this clone found sound, which may be gone since."""
     try:
         found = json.loads(Files(repository.root).read(VERIFIED))
         commit, below = found["commit"], found["below"]
@@ -179,7 +180,7 @@ def load_verified(repository: Repository) -> Verified | None:
             return None
     except (OSError, UnsafePath, ValueError, TypeError, KeyError):
         return None
-    return Verified(commit, below) if commit.isalnum() and repository.commit(commit) == commit else None
+    return Verified(commit, below) if commit.isalnum() else None
 
 
 def save_verified(repository: Repository, commit: str, below: str | None) -> None:

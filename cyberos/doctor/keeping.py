@@ -9,10 +9,12 @@ Source: DESIGN section 5.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from cyberos import core, doctor
 from cyberos.core import contract, layout
 from cyberos.core.errors import UnsafePath
 from cyberos.core.files import Files
@@ -26,15 +28,14 @@ _MAGIC = b"cyberos doctor 1 "
 @cache
 def law_digest() -> bytes:
     """Give a digest of all that a verdict depends on but the vault: the law, and the code that applies it."""
-    from importlib import resources
-
     digest = sha256()
     for name in (contract.INVARIANTS_NAME, contract.SCHEMA_NAME):
-        digest.update(contract.law_file(name).read_bytes())
-    for package in ("cyberos.core", "cyberos.doctor"):
-        for file in sorted(resources.files(package).iterdir(), key=lambda one: one.name):
-            if file.name.endswith(".py"):
-                digest.update(file.read_bytes())
+        digest.update(contract.read_law(name))
+    for package in (core, doctor):
+        for folder in package.__path__:
+            for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
+                with open(os.path.join(folder, name), "rb") as handle:
+                    digest.update(handle.read())
     return digest.hexdigest().encode()
 
 

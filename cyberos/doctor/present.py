@@ -11,67 +11,18 @@ from __future__ import annotations
 
 import os
 import re
-from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from cyberos.core import contract, layout
-from cyberos.core.repository import Change, finish
+from cyberos.core import layout
+from cyberos.core.repository import Change
 from cyberos.doctor import anchors, checks_git, walker
-from cyberos.doctor.anchors import RAW, Lost
+from cyberos.doctor.anchors import Lost
 from cyberos.doctor.findings import finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cyberos.core.repository import Repository
-    from cyberos.doctor.anchors import Verified
+    from cyberos.doctor.asking import Present
     from cyberos.doctor.findings import Finding
-
-PLACES = (layout.AUDIT, layout.MEMORIES)
-_MANY = 2_000  # files to read again; with more the whole is judged anew
-_FLAGGED = re.compile(rb"(?:^|\0)(?:[a-z]|S) \d+ ([0-9a-f]+) 0\t([^\0]+)")
-
-
-class Present(NamedTuple):
-    """HEAD's id (None: unborn), what the index has changed since HEAD and the working tree since the index.
-
-    `hidden` are (path, blob) of entries that git was told not to look at, `others` the paths that it does not track,
-    `listing` is the whole index below the vault, as git lists it. `unfiltered` counts files that only git's own look
-    at their times takes for unchanged, since a clean filter stands before them.
-    """
-
-    head: str | None
-    staged: list[Change]
-    files: list[Change]
-    hidden: list[tuple[str, str]]
-    others: list[str]
-    listing: bytes
-    unfiltered: int = 0
-
-
-def look(repository: Repository) -> Present | None:
-    """Ask git; None when it does not answer."""
-    head = repository.commit("HEAD")
-    places = repository.below(PLACES)
-    asked = (
-        ("diff-files", *RAW, "--", *places),
-        ("ls-files", "-z", "-o", "--", *places),
-        ("ls-files", "-z", "-s", "-v", "--", *places),
-        ("diff-index", "--cached", head or repository.empty_tree, *RAW, "--", *places),
-    )
-    outputs = [finish(process) for process in [repository.start(*arguments) for arguments in asked]]
-    files, others, listing, index = outputs
-    if files is None or others is None or listing is None or index is None:
-        return None
-    cut = len(repository.prefix.encode())
-    return Present(
-        head,
-        list(repository.read_changes(index)),
-        list(repository.read_changes(files)),
-        [(os.fsdecode(path[cut:]), blob.decode()) for blob, path in _FLAGGED.findall(listing)],
-        [os.fsdecode(path[cut:]) for path in others.split(b"\0")[:-1]],
-        listing,
-    )
 
 
 def compare(repository: Repository, present: Present, ids: dict[str, bytes]) -> Present:
@@ -126,40 +77,6 @@ def dirty(present: Present) -> set[str]:
     """Name the files whose bytes may not be those of HEAD."""
     changed = {change.path for change in (*present.staged, *present.files)}
     return changed.union(present.others, (path for path, _ in present.hidden))
-
-
-def key(repository: Repository, present: Present, anchor: str, verified: Verified | None) -> bytes | None:
-    """Give a digest of all that a report on the whole vault depends on, or None when that is too much to read."""
-    if len(present.files) + len(present.others) + len(present.hidden) > _MANY:
-        return None
-    digest = sha256()
-    listing = sha256(present.listing).hexdigest()
-    names = (listing, present.head, anchor, verified, *_around(repository))
-    digest.update(repr(names).encode())
-    unsure = {change.path for change in present.files}.union(present.others, (path for path, _ in present.hidden))
-    for path in sorted(unsure | {contract.INVARIANTS_NAME}):
-        digest.update(repr((path, _state(repository.root, path))).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest().encode()
-
-
-def _state(root: str, path: str) -> tuple[object, ...]:
-    held = walker.reader(root)(path)
-    try:
-        status = os.lstat(os.path.join(root, path))
-    except OSError:
-        return ()
-    return status.st_mode, status.st_nlink, held is not None and sha256(held).digest()
-
-
-def _around(repository: Repository) -> Iterable[object]:
-    """Give what else a verdict looks at: what waits in the stage, the upstream branch, how far this clone goes."""
-    yield repository.commit("@{upstream}")
-    yield sorted(anchors.shallow(repository))
-    folder = os.path.join(repository.root, layout.STAGE)
-    try:
-        yield sorted((one.name, os.lstat(one.path).st_nlink, os.lstat(one.path).st_size) for one in os.scandir(folder))
-    except OSError:
-        yield None
 
 
 def check(judge: checks_git.Judge, present: Present, *, reference: str | None, is_full: bool) -> list[Finding]:

@@ -93,7 +93,7 @@ def unusable(message: str) -> tuple[Team, list[Finding]]:
 
 def read(blob: bytes, checks: Collection[str]) -> tuple[Team, list[Finding]]:
     """Read the team's rules, which may name these checks; with any finding there are none."""
-    if blob == contract.law_file(contract.INVARIANTS_NAME).read_bytes():
+    if blob == contract.read_law(contract.INVARIANTS_NAME):
         return NONE, []  # the repository of cyberos itself, whose law is the installed one
     try:
         text = _checked(blob)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import traceback
 from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -147,6 +146,8 @@ def guarded(name: str, path: str, check: Callable[[], Iterable[Finding]]) -> lis
     try:
         found.extend(check())
     except Exception as error:  # noqa: BLE001 - the one place that turns a crash into a finding
+        import traceback
+
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
         message = f"the check of {name} crashed: {type(error).__name__} in {where}"

@@ -488,7 +488,7 @@ def test_an_unusable_team_file_does_not_stop_the_rest(vault):
 
 
 def test_the_installed_law_itself_weakens_nothing(vault):
-    law = contract.law_file(contract.INVARIANTS_NAME).read_text()
+    law = contract.read_law(contract.INVARIANTS_NAME).decode()
     write_raw(vault / "memory.invariants.yaml", law)
     assert examine(vault).findings == []
     write_raw(vault / "memory.invariants.yaml", law + rule("ours", "check: ledger-gap"))
