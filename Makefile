@@ -54,7 +54,7 @@ prove: $(VENV)/.dev   ## the table of promises at full scale, with figures; fail
 
 prove-tools: $(VENV)/.dev   ## what some rows of `make prove` ask besides; asks a package index, and npm where it is
 	@$(BIN)/python -m venv $(TOOLS)
-	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check agent-memory-integrity detect-secrets git-filter-repo
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check agent-memory-integrity detect-secrets git-filter-repo pygit2
 	@if command -v npm >/dev/null; then npm install --silent --no-fund --no-audit --prefix $(TOOLS) gray-matter js-yaml; fi
 
 # the agents and the protocol's official clients, in folders of their own; the package of Claude Code fetches its program

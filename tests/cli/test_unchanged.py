@@ -43,7 +43,7 @@ def way(repo, **variables):
 
 
 def first(repo):
-    return sorted((repo.root / "memories/episodes").rglob("*.md"))[0]
+    return min((repo.root / "memories/episodes").rglob("*.md"))
 
 
 def test_the_kept_answer_has_the_words_of_the_command(shared):

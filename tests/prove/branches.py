@@ -1,25 +1,24 @@
 """Branches that are worked on, joined and rewritten at random; and merged by others than git's own working tree.
 
 A forge merges without a working tree and without our merge driver: here `git merge-tree` in a bare clone, and libgit2,
-which many forges and editors use. For libgit2 CYBEROS_PYGIT2 names a Python that has pygit2.
+which many forges and editors use, through the pygit2 of CYBEROS_PROVE_TOOLS.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections import Counter
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 
+from prove import tools
 from prove.table import Skipped, folder, promise, share
 from support import Repo, check, git
 from walks import Walk
 
 SEEDS, STEPS, PAIRS = 30, 200, 12
-PYGIT2 = os.environ.get("CYBEROS_PYGIT2")  # read when this is loaded: the walls of the tests take it away
 LIBGIT2 = """
 import json, sys
 import pygit2
@@ -96,17 +95,17 @@ def assert_union(walk: Walk, pair: tuple[str, str], found: list[str]) -> None:
 
 @promise("libgit2 merges the same branches without a conflict")
 def libgit2(scale: float) -> tuple[str, bool]:
-    if not PYGIT2:
-        raise Skipped("CYBEROS_PYGIT2 names no Python that has pygit2")
+    python = tools.program("python")
+    if subprocess.run([python, "-c", "import pygit2"], capture_output=True).returncode:
+        raise Skipped("pygit2 is not in CYBEROS_PROVE_TOOLS")
     seeds, merged, conflicts = share(SEEDS // 3, scale), 0, 0
     for seed in range(200, 200 + seeds):
         with folder() as place:
             walk = walked(place / "repo", seed)
             pairs = pairs_of(walk)[:PAIRS]
             asked = "".join(f"{' '.join(pair)}\n" for pair in pairs)
-            done = subprocess.run(
-                [PYGIT2, "-c", LIBGIT2, str(walk.repo.top)], input=asked, capture_output=True, text=True
-            )
+            command = [python, "-c", LIBGIT2, str(walk.repo.top)]
+            done = subprocess.run(command, input=asked, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             for pair, line in zip(pairs, done.stdout.splitlines(), strict=True):
                 answer = json.loads(line)
