@@ -117,7 +117,14 @@ def run(store: str | os.PathLike[str], args: Any, progress: Progress | None = No
     from cyberos.core import reader, semantic
 
     asked = reader.Query(
-        request.task, request.k, request.min_relevance, layout.EPISODE, request.scope, request.since_us, request.accepts
+        request.task,
+        request.k,
+        request.min_relevance,
+        layout.EPISODE,
+        request.scope,
+        request.since_us,
+        request.accepts,
+        None if request.intent is None else lambda entry, relevance: _score(entry, relevance, request),
     )
 
     def answer(index: Synced, found: Found, way: Way) -> dict[str, Any]:
@@ -195,11 +202,21 @@ def _days(span: str) -> float:
         raise click.UsageError(f"{span!r} {error}") from None
 
 
+def _score(entry: Entry, relevance: float, request: Request) -> float:
+    """Score a candidate for the intent, as `_weigh` will a hit, but for how often it was recalled before."""
+    fresh = ranking.recency(request.recency, _age_hours(entry.moment_us, request), request.half_life_days)
+    return ranking.intent_score(relevance, fresh, entry.label, 0, request.intent or "any")
+
+
+def _age_hours(moment_us: int, request: Request) -> float:
+    return max(0, request.now_us - moment_us) / HOUR_US
+
+
 def _weigh(index: Synced, hit: RecallHit, request: Request) -> tuple[Any, dict[str, Any]]:
     """Give a match with its sort key."""
     values = hit.frontmatter
     quality, name = values.get("quality_score"), label(values)
-    age_hours = max(0, request.now_us - hit.moment_us) / HOUR_US
+    age_hours = _age_hours(hit.moment_us, request)
     fresh = ranking.recency(request.recency, age_hours, request.half_life_days)
     uses = index.catalog.uses(hit.path)
     if request.intent is None:

@@ -1,6 +1,7 @@
 """How hits are ordered: arithmetic alone, with no reading and no clock.
 
-Only a pool of near-equals is reordered by what a memory's fields say; text decides who is in the pool.
+Only a pool of near-equals is reordered by what a memory's fields say; text decides who is in the pool. With an intent
+whatever tried the same tasks as the k most relevant is near too, and the pool is the best of them by the score.
 
     without an intent   0.4·relevance + 0.3·quality + 0.3·recency
     with an intent      relevance · (0.3 + 0.7·recency) · outcome_weight[label] · reinforcement
@@ -92,10 +93,15 @@ def is_in_pool(relevance: float, kept: Sequence[float], k: int) -> bool:
 
     The pool is the k best and whatever lies within the band below the k-th, never more than 4k.
     """
+    return len(kept) < OVERFETCH * k and is_near(relevance, kept, k)
+
+
+def is_near(relevance: float, kept: Sequence[float], k: int) -> bool:
+    """Report whether a hit lies within the band below the k-th of those `kept`, or there is no k-th."""
     if len(kept) < k:
         return True
     # log-odds ≥ log-odds_k - band; the last term forgives rounding in the sum
-    return len(kept) < OVERFETCH * k and log_odds(relevance) >= log_odds(kept[k - 1]) - BAND - 1e-9
+    return log_odds(relevance) >= log_odds(kept[k - 1]) - BAND - 1e-9
 
 
 def order(value: float, moment_us: int, path: str) -> tuple[float, int, str]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LEAST_ASKED = 50  # candidates that the engine is asked for at least
 _MORE = 4
+_MOST_ASKED = 3_000  # candidates among which a preference chooses
 _TRIES = 6
 
 
@@ -48,7 +49,8 @@ class RecallHit(NamedTuple):
 class Query(NamedTuple):
     """What is asked: `k` hits of at least this relevance; `since_us` bounds the event's time from below.
 
-    `accepts` says of a candidate whether it may be a hit at all.
+    `accepts` says of a candidate whether it may be a hit at all. With `prefers`, which scores one of a relevance, the
+    pool is the best by that score among the near-equals and what tried the same tasks as the k most relevant.
     """
 
     text: str
@@ -58,10 +60,11 @@ class Query(NamedTuple):
     scope: str | None = None
     since_us: int | None = None
     accepts: Callable[[Entry], bool] | None = None
+    prefers: Callable[[Entry, float], float] | None = None
 
 
 class Found(NamedTuple):
-    """The pool of hits, the most relevant first; how many candidates were under the cut; paths that were dropped."""
+    """The pool of hits, the most relevant or preferred first; how many candidates were under the cut; dropped paths."""
 
     hits: list[RecallHit]
     below_cutoff: int
@@ -149,10 +152,12 @@ def search(index: Synced, query: Query, judge: Judge | None = None) -> Found:
 
 def _search(index: Synced, query: Query, judge: Judge) -> Found:
     candidates, below = _candidates(index, query, judge)
+    if query.prefers is not None:
+        candidates = _preferred(candidates, query.k, query.prefers)
     hits: list[RecallHit] = []
     dropped = []
     for value, entry in candidates:
-        if not ranking.is_in_pool(value, [hit.relevance for hit in hits], query.k):
+        if query.prefers is None and not ranking.is_in_pool(value, [hit.relevance for hit in hits], query.k):
             break
         body = bodies.find(index.files, entry.path, entry.digests)
         if body is None:
@@ -161,7 +166,19 @@ def _search(index: Synced, query: Query, judge: Judge) -> Found:
         hits.append(
             RecallHit(entry.path, body.parsed.frontmatter, value, entry.last_seen_at, entry.moment_us, entry.actor)
         )
+        if len(hits) == ranking.OVERFETCH * query.k:
+            break
     return Found(hits, below, dropped)
+
+
+def _preferred(
+    candidates: list[tuple[float, Entry]], k: int, prefers: Callable[[Entry, float], float]
+) -> list[tuple[float, Entry]]:
+    """Give what may be in the pool of a query that prefers, the preferred first."""
+    best = [value for value, _ in candidates[:k]]
+    tasks = {entry.task for _, entry in candidates[:k] if entry.task}
+    near = [pair for pair in candidates if pair[1].task in tasks or ranking.is_near(pair[0], best, k)]
+    return sorted(near, key=lambda pair: ranking.order(prefers(pair[1], pair[0]), pair[1].moment_us, pair[1].path))
 
 
 def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[float, Entry]], int]:
@@ -187,14 +204,16 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
                 below += 1
                 continue
             kept.append((value, entry))
-        if len(scored) < limit or _is_decided([value for value, _ in kept], scored[-1].ratio, query):
+        if len(scored) < limit or _is_decided([value for value, _ in kept], scored[-1].ratio, limit, query):
             kept.sort(key=lambda pair: ranking.order(ranking.log_odds(pair[0]), pair[1].moment_us, pair[1].path))
             return kept, below
         limit *= _MORE
 
 
-def _is_decided(kept: list[float], last: float, query: Query) -> bool:
+def _is_decided(kept: list[float], last: float, limit: int, query: Query) -> bool:
     """Report whether no candidate that was not asked for, none above `last`, could belong to the pool."""
+    if query.prefers is not None:
+        return last < query.min_relevance or limit >= _MOST_ASKED
     most = ranking.OVERFETCH * query.k
     is_far = len(kept) >= query.k and not ranking.is_in_pool(last, kept[: query.k], query.k)
     return last < query.min_relevance or is_far or (len(kept) >= most and last < kept[most - 1])

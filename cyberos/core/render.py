@@ -10,12 +10,17 @@ from typing import Any
 
 from cyberos.core.labels import VERIFIED
 
-# C0 but tab and LF, DEL-C1, soft hyphen, zero width, bidi and other format characters, BOM, tags, variation selectors;
-# a joiner, too, unless it stands between two characters that are no ASCII, where it belongs to a script or an emoji
+# C0 but tab and LF, DEL-C1, soft hyphen, zero width, bidi and other format characters, BOM, tags, variation selectors
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
+)
+# what belongs to a script or an emoji is seen by what stands beside it: a joiner between two characters that are no
+# ASCII, the emoji's variation selector behind one, or in a keycap
+_SEEN = f"[^\x00-\x7f\u200c\u200d\ufe0f{_HIDDEN}]"
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
-    "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+    f"[{_HIDDEN}]|(?<!{_SEEN})(?<!{_SEEN}\ufe0f)[\u200c\u200d]|[\u200c\u200d](?!{_SEEN})"
+    f"|(?<!{_SEEN})(?<![0-9#*])\ufe0f|(?<=[0-9#*])\ufe0f(?!\u20e3)"
 )
 
 

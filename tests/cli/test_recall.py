@@ -210,6 +210,30 @@ def test_intents_choose_between_what_worked_and_what_failed(root, injected):
     assert matched(root, intent="any") == [good, bad, claimed]
 
 
+@pytest.mark.parametrize("backend", ["whoosh", "fts5"])
+def test_what_failed_is_found_among_hundreds_that_worked(root, backend):
+    writer = Writer(root, durability="none")
+    for number in range(200):
+        log(writer, episode("ship the login form", notes=f"went as planned, ship number {number}"))
+    failed = {
+        add(
+            root, outcome="failure", error="TimeoutError", approach="an entirely different way, with much to tell of it"
+        )
+        for _ in range(2)
+    }
+    other = add(root, "bake bread", outcome="failure", error="burnt")
+    found = matched(root, task="ship the login form", k=3, min_relevance=0.65, intent="what_failed", backend=backend)
+    assert set(found[:2]) == failed
+    assert other not in found
+
+
+def test_a_preference_is_no_reason_to_go_far(root, injected):
+    near, far = add(root, "ship one"), add(root, "ship another", outcome="failure", error="timeout")
+    injected |= {near: 0.9, far: 0.8}
+    assert matched(root, k=1, intent="what_failed") == [near]
+    assert matched(root, k=2, intent="what_failed") == [far, near]
+
+
 def test_an_intent_prefers_the_fresh_but_old_ones_stay_reachable(root, injected):
     old = add(root, "ship one", occurred_at="2020-01-01T00:00:00Z")
     new = add(root, "ship two")
