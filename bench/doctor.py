@@ -66,10 +66,12 @@ _FIELDS = ["--approach", "as before", "--outcome", "success", "--duration-ms", "
 
 def _make(folder: str, rows: Path) -> None:
     _run(["git", "init", "-q"], folder)
+    _run(["git", "config", "gc.auto", "0"], folder)  # else it goes on in the background while we measure
     _run([*CYBEROS, "init"], folder)
     _run([*CYBEROS, "episode", "log", "--from-json", str(rows)], folder)
     _run(["git", "add", "-A"], folder)
     _run(["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-qm", "all"], folder)
+    _run(["git", "gc", "-q"], folder)
     _run(["git", "status"], folder)
 
 

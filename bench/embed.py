@@ -67,7 +67,8 @@ def by(many: int) -> Callable[[], object]:
     return run
 
 
-def main() -> None:
+def main(model: str | None = None) -> None:
+    """Print all of it; `model` is a folder for sentence-transformers."""
     for line in lines():
         print(line)
     environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": ""}
@@ -76,12 +77,12 @@ def main() -> None:
     )
     print(f"peak memory of that process: {done.stdout.strip()} MiB, at most 200, aim 110")
     runners = {"minilm, numpy": by(10**9), "minilm, onnxruntime": by(1)}
-    if len(sys.argv) > 1:
-        other = choice.make(f"sentence-transformers:{sys.argv[1]}")
+    if model is not None:
+        other = choice.make(f"sentence-transformers:{model}")
         runners["sentence-transformers"] = lambda: other.embed(TEXTS)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     throughput(runners)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -13,10 +13,12 @@ import tempfile
 from pathlib import Path
 
 import imports
+import meaning
 import recall
 import start
 
 import doctor
+import embed
 
 CORPUS = Path(__file__).parents[1] / "tests" / "fixtures" / "episode_corpus.jsonl"
 
@@ -41,12 +43,19 @@ def main() -> None:
         real = Path(arguments.data, "nl2bash.episodes.jsonl") if arguments.data else None
         rows = real if real and real.is_file() else expand(10_000, Path(folder, "rows.jsonl"))
         print(f"episodes: {'nl2bash' if rows == real else 'the corpus, expanded'}")
-        for line in (*start.lines(), *imports.lines(rows), *recall.lines(rows), *doctor.lines(rows)):
-            print(line)
+        for line in (
+            *start.lines(),
+            *imports.lines(rows),
+            *recall.lines(rows),
+            *meaning.lines(rows),
+            *doctor.lines(rows),
+        ):
+            print(line, flush=True)
+        embed.main()
         if arguments.large:
             large = expand(100_000, Path(folder, "large.jsonl"))
-            for line in (*recall.large(large), *doctor.lines(large)):
-                print(line)
+            for line in (*recall.large(large), *meaning.lines(large, 100_000), *doctor.lines(large)):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

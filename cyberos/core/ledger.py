@@ -11,6 +11,7 @@ Source: DESIGN section 3; Merkle DAGs as in git itself.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.core.segments import Fault, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from cyberos.core.rows import Row
@@ -63,7 +64,7 @@ class Ledger:
         every: list[Row] = []
         known: set[str] = set()
         for segment in self.segments:
-            for line, row in segment.rows:
+            for line, row in zip(segment.lines, segment.rows, strict=True):
                 if row["hash"] in known:
                     first = self.places[row["hash"]]
                     message = f"the row of {first.segment}:{first.line} stands here again"
@@ -101,7 +102,7 @@ class Ledger:
         """Where each row stands, by its hash; of one that stands several times, the first."""
         found: dict[str, Place] = {}
         for segment in self.segments:
-            for line, row in segment.rows:
+            for line, row in zip(segment.lines, segment.rows, strict=True):
                 found.setdefault(row["hash"], Place(segment.path, line))
         return found
 
@@ -129,16 +130,13 @@ class Ledger:
                 found.setdefault(path, []).append(row)
         return found
 
-    @cached_property
-    def memories(self) -> dict[str, Memory]:
+    @property
+    def memories(self) -> Memories:
         """What the ledger says of each path that was ever put."""
-        made = {}
-        for path, events in self.events.items():
-            if events[0]["kind"] in PUTS or any(row["kind"] in PUTS for row in events):
-                made[path] = self._memory(path, events)
-        return made
+        return Memories(self)
 
-    def _memory(self, path: str, events: list[Row]) -> Memory:
+    def memory(self, path: str, events: list[Row]) -> Memory:
+        """Say what these rows, all that there are of a path, make of it."""
         if [row["kind"] for row in events] == _LOGGED:  # nearly every memory is an episode that was logged
             return Memory(path, events, events[:1], False, False)
         puts = [row for row in events if row["kind"] in PUTS]
@@ -159,6 +157,33 @@ class Ledger:
         return self.dag.descends(row["hash"], ancestor["hash"])
 
 
+class Memories(Mapping[str, Memory]):
+    """The memories of a ledger by path, each made when it is asked for: a doctor looks at every one of them once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __getitem__(self, path: str) -> Memory:
+        events = self._ledger.events[path]
+        if not _is_put(events):
+            raise KeyError(path)
+        return self._ledger.memory(path, events)
+
+    def __contains__(self, path: object) -> bool:
+        events = self._ledger.events.get(path) if isinstance(path, str) else None
+        return events is not None and _is_put(events)
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, events in self._ledger.events.items() if _is_put(events))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _is_put(events: list[Row]) -> bool:
+    return events[0]["kind"] in PUTS or any(row["kind"] in PUTS for row in events)
+
+
 def scan(root: Path | str, noted: Callable[[str, bytes], None] | None = None) -> Ledger:
     """Read every segment below `audit/`. A file that cannot be read safely is a fault, not an error.
 
@@ -177,7 +202,7 @@ def iter_segments(root: Path | str, noted: Callable[[str, bytes], None] | None =
             continue  # git took it away while we were looking
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-            yield Segment(path, [], [Fault(path, 1, "layout-file-regular", str(reason))], 0, 0)
+            yield Segment(path, [], [], [Fault(path, 1, "layout-file-regular", str(reason))], 0, 0)
             continue
         if noted is not None:
             noted(path, blob)

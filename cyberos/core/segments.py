@@ -10,6 +10,7 @@ Source: DESIGN section 3; the torn-write model of LazyFS and ALICE (OSDI 2014).
 from __future__ import annotations
 
 import os
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from cyberos.core import pairs
@@ -17,7 +18,7 @@ from cyberos.core.layout import AUDIT, is_segment_path, segment_path
 from cyberos.core.rows import Row, RowError, parse_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_SEGMENT_BYTES = 1024 * 1024
 
@@ -33,10 +34,11 @@ class Fault(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What a segment's bytes say: the visible rows with their lines, the faults, and where its whole part ends."""
+    """What a segment's bytes say: the visible rows and the line of each, the faults, and where its whole part ends."""
 
     path: str
-    rows: list[tuple[int, Row]]
+    rows: list[Row]
+    lines: Sequence[int]
     faults: list[Fault]
     whole_bytes: int
     size: int
@@ -68,7 +70,7 @@ def read(path: str, blob: bytes) -> Segment:
     """Judge the bytes of the segment at `path`."""
     if not is_segment_path(path):
         message = "no segment: not audit/<yyyy-mm>/<dd>/<16 hex digits>.jsonl"
-        return Segment(path, [], [Fault(path, 1, "ledger-segment-name", message)], 0, len(blob))
+        return Segment(path, [], [], [Fault(path, 1, "ledger-segment-name", message)], 0, len(blob))
     reading = _Reading(path)
     number, offset, text = 1, 0, blob.decode("latin-1")
     while offset < len(blob):
@@ -81,7 +83,7 @@ def read(path: str, blob: bytes) -> Segment:
     reading.finish(number, blob[offset:])
     if reading.rows:
         reading.check_name()
-    return Segment(path, reading.rows, reading.faults, reading.whole, len(blob))
+    return Segment(path, reading.rows, reading.lines, reading.faults, reading.whole, len(blob))
 
 
 class _Reading:
@@ -89,7 +91,8 @@ class _Reading:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.rows: list[tuple[int, Row]] = []
+        self.rows: list[Row] = []
+        self.lines = array("L")
         self.faults: list[Fault] = []
         self.whole = 0
         self.pending: list[tuple[int, Row]] = []
@@ -101,7 +104,7 @@ class _Reading:
     @property
     def last(self) -> Row | None:
         """The row after which the next one stands."""
-        return self.pending[-1][1] if self.pending else self.rows[-1][1] if self.rows else None
+        return self.pending[-1][1] if self.pending else self.rows[-1] if self.rows else None
 
     def take_pairs(self, number: int, offset: int, blob: bytes, text: str) -> tuple[int, int]:
         """Take the rows of logged episodes as far as one stands behind the other with nothing wrong about them.
@@ -122,9 +125,7 @@ class _Reading:
             self.pending += ((number, put), (number + 1, pair.logged))
             number, offset, before = number + 2, pair.end, pair.logged
             if length == put["tx"][0] + 1:
-                self.rows += self.pending
-                self.pending = []
-                self.whole = offset
+                self.close(offset)
         return number, offset
 
     def take(self, number: int, line: bytes, end: int) -> None:
@@ -169,9 +170,15 @@ class _Reading:
             self.fault(number, "ledger-seq", f"seq {row['seq']} stands after seq {before['seq']}")
         self.pending.append((number, row))
         if position == length:
-            self.rows += self.pending
-            self.pending = []
-            self.whole = end
+            self.close(end)
+
+    def close(self, end: int) -> None:
+        """End a transaction, which makes its rows visible."""
+        for number, row in self.pending:
+            self.lines.append(number)
+            self.rows.append(row)
+        self.pending = []
+        self.whole = end
 
     def drop(self, why: str) -> None:
         if self.pending:
@@ -190,7 +197,7 @@ class _Reading:
             self.fault(first, "ledger-tx", "an incomplete transaction at the segment's end", is_torn=True)
 
     def check_name(self) -> None:
-        first = self.rows[0][1]
+        first = self.rows[0]
         expected = segment_path(first["hash"], first["ts"])
         if self.path != expected:
             self.fault(1, "ledger-segment-name", f"by its first row this segment is {expected}")

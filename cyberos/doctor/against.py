@@ -60,6 +60,12 @@ class Against(NamedTuple):
         verified = anchors.load_verified(self.repository) if is_new else self.verified
         return remembered.key(self.repository, self.present, self.anchor, verified)
 
+    def unlike(self, ids: dict[str, bytes]) -> dict[str, bytes]:
+        """Keep the ids that are not the index's, as far as git has been asked: `compare` needs no others."""
+        if self.repository is None or self.present is None:
+            return ids
+        return {path: ids[path] for path, _ in present.unlike(self.repository, self.present, ids)}
+
     def compare(self, ids: dict[str, bytes]) -> Against:
         """Hold the ids of the files that were read against the index, in which git trusts their times."""
         if self.repository is None or self.present is None:

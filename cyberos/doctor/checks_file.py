@@ -254,7 +254,8 @@ def suspect(path: str, judged: Judged) -> Suspect | None:
     if not secrets.is_possible(" ".join(_texts(values))):
         return None
     texts = {pointer[1:]: text for pointer, text in strings(values)}
-    return Suspect(texts, judged.parsed) if any(map(secrets.scan, texts.values())) else None
+    is_found = any(secrets.is_possible(text) and secrets.scan(text) for text in texts.values())
+    return Suspect(texts, judged.parsed) if is_found else None
 
 
 def _texts(values: dict[str, Any]) -> list[str]:

@@ -90,7 +90,7 @@ class Judge:
         return f"{_count(len(gone))} of this segment {'is' if len(gone) == 1 else 'are'} gone"
 
     def _gone(self, read: Segment) -> list[Row]:
-        gone = [row for _, row in read.rows if row["hash"] not in self.ledger.places]
+        gone = [row for row in read.rows if row["hash"] not in self.ledger.places]
         self._put |= {(row["payload"]["path"], row["payload"]["sha256"]) for row in gone if _is_put(row)}
         return gone
 

@@ -67,7 +67,7 @@ def check_faults(
     doubled = {(fault.segment, fault.line) for fault in ledger.faults if fault.rule == "ledger-duplicate-row"}
     for path, line in damaged.conflicts.items():
         yield finding("no-conflict-markers", path, "an unresolved merge conflict begins here", line=line)
-    beheaded = {segment.path for segment in ledger.segments if segment.rows and segment.rows[0][0] > 1}
+    beheaded = {segment.path for segment in ledger.segments if segment.lines and segment.lines[0] > 1}
     before: Fault | None = None
     for fault in sorted(ledger.faults, key=lambda one: (one.segment, one.line)):
         is_rest = before is not None and _continues(before, fault)
@@ -93,7 +93,7 @@ def _read_hidden(segment: Segment, blob: bytes | None, damaged: Damage) -> None:
     conflict = conflict_line(blob.decode("latin-1"))
     if conflict:
         damaged.conflicts[segment.path] = conflict
-    visible = {number for number, _ in segment.rows}
+    visible = set(segment.lines)
     torn = min((fault.line for fault in segment.faults if fault.is_torn), default=None)
     for number, line in enumerate(blob.split(b"\n"), 1):
         if torn is not None and number >= torn:

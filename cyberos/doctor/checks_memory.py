@@ -38,12 +38,14 @@ CHECKS = (
 
 
 class Seen(NamedTuple):
-    """What the walk found at a path. `digest` is None for what could not be read as a memory; `told` as in `Judged`.
+    """What the walk found at a path. `size` is in bytes, `told` as in `Judged`.
 
-    `suspect` is there when the file holds something like a credential.
+    `digest` is None for what could not be read as a memory; `suspect` is there when the file holds something like a
+    credential.
     """
 
     identity: Identity
+    size: int
     digest: str | None
     told: tuple[Any, ...] | None = None
     suspect: Suspect | None = None
@@ -88,9 +90,8 @@ def _absent(memory: Memory, stage: Stage) -> Finding:
 def _compare(path: str, file: Seen, memory: Memory, stage: Stage) -> Iterator[Finding]:
     for row in memory.puts:
         if row["payload"]["sha256"] == file.digest:
-            size = file.identity[2]
-            if row["payload"]["size"] != size:
-                message = f"the file takes {size:,} bytes; its row states {row['payload']['size']:,}"
+            if row["payload"]["size"] != file.size:
+                message = f"the file takes {file.size:,} bytes; its row states {row['payload']['size']:,}"
                 yield finding("memory-modified", path, message)
             return
     earlier = {row["payload"]["sha256"] for row in memory.events if row["kind"] in PUTS}

@@ -13,7 +13,7 @@ import gc
 import os
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from cyberos.core import layout, ledger
@@ -132,6 +132,8 @@ class Examination:
         self.seen |= seen
         self.of_file |= of_file
         self.ids |= ids
+        if self.against is not None:
+            self.ids = self.against.unlike(self.ids)
         yield from ()  # what is found is kept by file, since a file may be looked at again
 
     def _look_ahead(self) -> Iterator[Finding]:
@@ -165,7 +167,7 @@ class Examination:
         """Judge a file, in place of what was known of its path."""
         path = entry.path
         if entry.fault is not None:
-            self.seen[path] = Seen(entry.identity, None)
+            self.seen[path] = Seen(entry.identity, entry.size, None)
             rule, message = entry.fault
             self.of_file[path] = [finding(rule, path, message)]
             return
@@ -174,7 +176,7 @@ class Examination:
         self._note(path, blob)
         digest = sha256(blob).hexdigest()
         found = guarded("the file", path, lambda: self._judge(entry, digest))
-        self.seen.setdefault(path, Seen(entry.identity, digest))  # when the check crashed
+        self.seen.setdefault(path, Seen(entry.identity, entry.size, digest))  # when the check crashed
         if entry.links > 1 and has_other_name(self.root, path, self.stage):
             found.append(finding("layout-file-regular", path, "has a second name (a hard link)"))
         if found:
@@ -190,7 +192,7 @@ class Examination:
         judged = checks_file.judge(path, entry.blob or b"")
         yield from judged.findings
         suspect = checks_file.suspect(path, judged)
-        self.seen[path] = Seen(entry.identity, digest, judged.told, suspect)
+        self.seen[path] = Seen(entry.identity, entry.size, digest, judged.told, suspect)
         if judged.parsed is not None and self.team.laws:
             yield from self._ask_team(path, judged.parsed)
 
@@ -235,8 +237,9 @@ class Examination:
         `only` names the files to compare: those that seemed wrong before, when this is not the first time.
         """
         root, seen = self.root, self.seen
-        known = read.memories.keys() | seen.keys()
-        paths = sorted(path for path in known if self._is_chosen(path) and (only is None or path in only))
+        memories = read.memories
+        every = chain(memories, (path for path in seen if path not in memories))
+        paths = sorted(path for path in every if self._is_chosen(path) and (only is None or path in only))
         checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
             ("the segments", lambda: checks_ledger.check_faults(read, walker.reader(root), damaged)),
             ("names of segments", lambda: checks_ledger.check_links(read, root)),

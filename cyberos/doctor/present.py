@@ -20,6 +20,8 @@ from cyberos.doctor.anchors import Lost
 from cyberos.doctor.findings import finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cyberos.core.repository import Repository
     from cyberos.doctor.asking import Present
     from cyberos.doctor.findings import Finding
@@ -30,19 +32,23 @@ def compare(repository: Repository, present: Present, ids: dict[str, bytes]) -> 
 
     Git goes by a file's size, times and inode; whoever puts the old times back within a second gets past that.
     """
-    cut = len(repository.prefix.encode())
     told = {one.path for one in present.files}.union(path for path, _ in present.hidden)
-    blobs = {}
-    for entry in _ENTRY.finditer(present.listing):
-        path, blob = os.fsdecode(entry[2][cut:]), entry[1].decode()
-        digest = ids.get(path)
-        if digest is not None and digest.hex() != blob and path not in told:
-            blobs[path] = blob
+    blobs = {path: blob for path, blob in unlike(repository, present, ids) if path not in told}
     if not blobs:
         return present
     added = repository.ids_as_added(list(blobs))
     files = [Change("M", path, blobs[path], "", "") for path, made in added.items() if made != blobs[path]]
     return present._replace(files=present.files + files, unfiltered=len(blobs) - len(added))
+
+
+def unlike(repository: Repository, present: Present, ids: dict[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield what of these files is in the index by another id, with that."""
+    cut = len(repository.prefix.encode())
+    for entry in _ENTRY.finditer(present.listing) if ids else ():
+        path, blob = os.fsdecode(entry[2][cut:]), entry[1].decode()
+        digest = ids.get(path)
+        if digest is not None and digest.hex() != blob:
+            yield path, blob
 
 
 _ENTRY = re.compile(rb"\S \d+ ([0-9a-f]+) 0\t([^\0]+)\0")

@@ -118,7 +118,7 @@ class Staged(Examination):
         if len(blob) > layout.MAX_FILE_BYTES:
             message = f"the file takes more than the {layout.MAX_FILE_BYTES:,} bytes that are allowed"
             return Entry(change.path, None, ("layout-file-size", message))
-        return Entry(change.path, blob, None, (0, 0, len(blob), 0))
+        return Entry(change.path, blob, None, size=len(blob))
 
     def _read_ledger(self) -> Iterator[Finding]:
         changed = [change for change in self.changes if change.path.startswith(f"{layout.AUDIT}/")]
@@ -185,7 +185,7 @@ class Staged(Examination):
         for path in sorted(set(paths) - changed - self.seen.keys()):
             blob = self.index(path) if layout.path_problem(path) is None else None
             if blob is not None:
-                self.seen[path] = Seen((0, 0, len(blob), 0), sha256(blob).hexdigest())
+                self.seen[path] = Seen(b"", len(blob), sha256(blob).hexdigest())
 
     def _judge_all(self, read: Ledger, known: Known | None, paths: list[str]) -> list[Finding]:
         seen, damaged, seq_of = self.seen, self.damaged, known.seq_of if known else None

@@ -40,20 +40,21 @@ _BY_NAME = attrgetter("name")
 
 # an open folder: its descriptor, or its full path where the system has no such calls
 Folder = int | str
-Identity = tuple[int, int, int, int]
+Identity = bytes
 
 
 class Entry(NamedTuple):
     """Something below `memories/`: its bytes, or the rule that it breaks and how.
 
-    `identity` is (device, inode, size, mtime in ns), which changes when a file is replaced or written; `links` counts
-    the file's names.
+    `identity` is of the file's device, inode, size and mtime, and changes when it is replaced or written; `size` is in
+    bytes; `links` counts the file's names.
     """
 
     path: str
     blob: bytes | None
     fault: tuple[str, str] | None = None
-    identity: Identity = (0, 0, 0, 0)
+    identity: Identity = b""
+    size: int = 0
     links: int = 1
 
 
@@ -125,15 +126,17 @@ def look_again(root: str, path: str, before: Identity | None) -> Entry | None:
 
 
 def identity(status: os.stat_result) -> Identity:
-    """Give what changes when a file is replaced or written."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    """Give what changes when a file is replaced or written; as bytes, since a doctor holds it of every file."""
+    return b"%d %d %d %d" % (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def case_twins(paths: Iterable[str]) -> list[Finding]:
     """Tell of paths that are one where upper and lower case are the same."""
+    every = list(paths)
+    lowered = {path.lower() for path in every if path != path.lower()}  # of twins one at least has upper case
     known: dict[str, str] = {}
     found = []
-    for path in sorted(paths):
+    for path in sorted(path for path in every if path.lower() in lowered) if lowered else ():
         first = known.setdefault(path.lower(), path)
         if first != path and layout.path_problem(path) is None:
             found.append(finding("layout-path-safe", path, f"differs from {first} only in upper and lower case"))
@@ -234,10 +237,10 @@ def _read(folder: Folder, name: str, path: str) -> Entry:
 
 def _judge_size(path: str, blob: bytes, status: os.stat_result) -> Entry:
     if len(blob) <= layout.MAX_FILE_BYTES:
-        return Entry(path, blob, None, identity(status), status.st_nlink)
+        return Entry(path, blob, None, identity(status), status.st_size, status.st_nlink)
     size = max(status.st_size, len(blob))
     message = f"the file takes {size:,} bytes; at most {layout.MAX_FILE_BYTES:,} are allowed"
-    return Entry(path, None, ("layout-file-size", message), identity(status), status.st_nlink)
+    return Entry(path, None, ("layout-file-size", message), identity(status), size, status.st_nlink)
 
 
 def _kind_problem(mode: int) -> tuple[str, str] | None:

@@ -219,7 +219,7 @@ def _unknown_rows(found: list[Segment], catalog: Catalog) -> list[Row]:
 
 def _transactions(segment: Segment) -> Iterator[list[Row]]:
     pending: list[Row] = []
-    for _, row in segment.rows:
+    for row in segment.rows:
         pending.append(row)
         if row["tx"][0] == row["tx"][1]:
             yield pending

@@ -33,7 +33,7 @@ def test_pairs_are_read_as_lines_are(segment, monkeypatch):
     path, blob = segment
     read = segments.read(path, blob)
     assert read == line_by_line(path, blob, monkeypatch)
-    assert [row for _, row in read.rows] == [rows.parse_row(line) for line in blob.splitlines()]
+    assert read.rows == [rows.parse_row(line) for line in blob.splitlines()]
     assert read.faults == []
     text = blob.decode("latin-1")
     assert all(pairs.read(found, blob) is not None for found in pairs.pattern().finditer(text))
