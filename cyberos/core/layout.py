@@ -39,6 +39,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 _MEMORY = re.compile(rf"memories/([a-z]+)/([0-9a-f]{{2}})/([0-9a-f]{{2}})/({_NAME})\.md")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _EPISODE_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{6,64}")
+_PLAIN_EPISODE = re.compile(r"memories/episodes/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{8}-[0-9a-f]{6,64}\.md")
 _SEGMENT = re.compile(r"audit/\d{4}-(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01])/([0-9a-f]{16})\.jsonl", re.ASCII)
 # names that Windows gives to devices, with any extension
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
@@ -65,6 +66,8 @@ def check_memory_path(path: str) -> str:
 
 def path_problem(path: str) -> str | None:
     """Say why no memory may lie at `path`, or None if one may."""
+    if _PLAIN_EPISODE.fullmatch(path):
+        return None  # as nearly every path
     if path.startswith("/") or "\\" in path:
         return "a memory's path is relative, with forward slashes"
     if ":" in path:

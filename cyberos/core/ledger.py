@@ -107,15 +107,31 @@ class Ledger:
         return found
 
     @cached_property
+    def joints(self) -> list[Row]:
+        """The rows that do not simply follow the row before them, in the order of `rows`."""
+        found = []
+        name, seq = "", 0
+        for row in self.rows:
+            if row["prev"] != [name] or row["seq"] != seq + 1:
+                found.append(row)
+            name, seq = row["hash"], row["seq"]
+        return found
+
+    def named_by(self, rows: Iterable[Row]) -> dict[str, Row]:
+        """Give the parents of these rows that are here, by their hashes."""
+        named = {parent for row in rows for parent in row["prev"]}
+        return {row["hash"]: row for row in self.rows if row["hash"] in named}
+
+    @cached_property
     def missing(self) -> dict[str, Place]:
         """Parents that no row has and no gap.acknowledged row names, each with the place of a row that names it."""
-        known = {row["hash"] for row in self.rows}
+        known = set(self.named_by(self.joints))
         for row in self.rows:
             if row["kind"] == "gap.acknowledged" and is_known(row):
                 known.update(row["payload"]["missing"])
         return {
             parent: self.places[row["hash"]]
-            for row in reversed(self.rows)
+            for row in reversed(self.joints)
             for parent in row["prev"]
             if parent not in known
         }

@@ -83,7 +83,10 @@ def read(path: str, blob: bytes) -> Segment:
     reading.finish(number, blob[offset:])
     if reading.rows:
         reading.check_name()
-    return Segment(path, reading.rows, reading.lines, reading.faults, reading.whole, len(blob))
+    count = len(reading.rows)
+    is_whole = count and reading.lines[-1] == count  # they only rise
+    lines: Sequence[int] = range(1, count + 1) if is_whole else reading.lines
+    return Segment(path, reading.rows, lines, reading.faults, reading.whole, len(blob))
 
 
 class _Reading:

@@ -42,13 +42,13 @@ class Present(NamedTuple):
 def ask(repository: Repository) -> Callable[[], Present | None]:
     """Begin to ask git; give what waits for the answer, which is None when git does not answer."""
     places = repository.below(PLACES)
-    asked = [repository.start("ls-files", "-z", "-o", "--", *places)]  # the slowest, on one core
-    head, upstream = repository.commits("HEAD", "@{upstream}")
-    asked += [
+    asked = [
+        repository.start("ls-files", "-z", "-o", "--", *places),  # the slowest
         repository.start("-c", "core.preloadIndex=false", "diff-files", *RAW, "--", *places),
         repository.start("ls-files", "-z", "-s", "-v", "--", *places),
-        repository.start("diff-index", "--cached", head or repository.empty_tree, *RAW, "--", *places),
     ]
+    head, upstream = repository.commits("HEAD", "@{upstream}")
+    asked.append(repository.start("diff-index", "--cached", head or repository.empty_tree, *RAW, "--", *places))
 
     def answer() -> Present | None:
         others, files, listing, index = (finish(process) for process in asked)

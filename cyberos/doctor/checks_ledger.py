@@ -147,11 +147,11 @@ def check_parents(ledger: Ledger, seq_of: Callable[[str], int | None] | None = N
 
     `seq_of` knows the rows that the ledger given here does not hold.
     """
-    seqs = {row["hash"]: row["seq"] for row in ledger.rows}
+    seqs = {name: row["seq"] for name, row in ledger.named_by(ledger.joints).items()}
     if seq_of is not None:
-        named = {parent for row in ledger.rows for parent in row["prev"]} - seqs.keys()
+        named = {parent for row in ledger.joints for parent in row["prev"]} - seqs.keys()
         seqs |= {parent: seq for parent in named if (seq := seq_of(parent)) is not None}
-    for row in ledger.rows:
+    for row in ledger.joints:
         parents, seq = row["prev"], row["seq"]
         if not parents:
             if row["kind"] != "vault.created":

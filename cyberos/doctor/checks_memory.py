@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import admission, layout
 from cyberos.core.errors import SecretFound
-from cyberos.core.rows import PUTS, is_known
+from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.doctor.checks_file import line_of
 from cyberos.doctor.findings import Finding, finding
 
@@ -65,7 +65,7 @@ def check_memories(
                 yield _absent(memory, stage)
         elif memory is None:
             yield finding("memory-unlogged", path, "no row of the ledger puts this file")
-        else:
+        elif not any(_is_of(file, row["payload"]) for row in memory.puts):
             yield from _compare(path, file, memory, stage)
 
 
@@ -87,12 +87,15 @@ def _absent(memory: Memory, stage: Stage) -> Finding:
     return finding("memory-missing", memory.path, message)
 
 
+def _is_of(file: Seen, payload: dict[str, Any]) -> bool:
+    return bool(payload["sha256"] == file.digest and payload["size"] == file.size)
+
+
 def _compare(path: str, file: Seen, memory: Memory, stage: Stage) -> Iterator[Finding]:
     for row in memory.puts:
         if row["payload"]["sha256"] == file.digest:
-            if row["payload"]["size"] != file.size:
-                message = f"the file takes {file.size:,} bytes; its row states {row['payload']['size']:,}"
-                yield finding("memory-modified", path, message)
+            message = f"the file takes {file.size:,} bytes; its row states {row['payload']['size']:,}"
+            yield finding("memory-modified", path, message)
             return
     earlier = {row["payload"]["sha256"] for row in memory.events if row["kind"] in PUTS}
     if memory.puts and file.digest in earlier and any(stage.holds(row["payload"]["sha256"]) for row in memory.puts):
@@ -108,7 +111,7 @@ def _compare(path: str, file: Seen, memory: Memory, stage: Stage) -> Iterator[Fi
 def check_puts(ledger: Ledger, seen: dict[str, Seen]) -> Iterator[Finding]:
     """Check where each put row says that its memory lies; a path that was walked is known to be sound."""
     for row in ledger.rows:
-        if row["kind"] not in PUTS or not is_known(row):
+        if row["kind"] not in PUTS or row["v"] != VERSION:
             continue
         path, kind = row["payload"]["path"], row["payload"]["memory_kind"]
         problem = None if path in seen else layout.path_problem(path)
@@ -122,11 +125,13 @@ def check_pairs(ledger: Ledger, seen: dict[str, Seen]) -> Iterator[Finding]:
     """Check that each put of an episode has its `episode.logged` row, and each such row its put."""
     puts: dict[str, Row] = {}
     for row in ledger.rows:
-        if not is_known(row):
+        kind = row["kind"]
+        if row["v"] != VERSION:
             continue
-        if row["kind"] in PUTS and layout.is_episode_path(row["payload"]["path"]):
-            puts[row["hash"]] = row
-        elif row["kind"] == "episode.logged":
+        if kind in PUTS:
+            if layout.is_episode_path(row["payload"]["path"]):
+                puts[row["hash"]] = row
+        elif kind == "episode.logged":
             put = puts.pop(row["prev"][0], None) if len(row["prev"]) == 1 else None
             message = _discord(put, row, seen)
             if message:

@@ -238,8 +238,10 @@ class Examination:
         """
         root, seen = self.root, self.seen
         memories = read.memories
-        every = chain(memories, (path for path in seen if path not in memories))
-        paths = sorted(path for path in every if self._is_chosen(path) and (only is None or path in only))
+        every: Iterable[str] = chain(memories, (path for path in seen if path not in memories))
+        if only is not None or self.chosen is not None:
+            every = (path for path in every if self._is_chosen(path) and (only is None or path in only))
+        paths = sorted(every)
         checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
             ("the segments", lambda: checks_ledger.check_faults(read, walker.reader(root), damaged)),
             ("names of segments", lambda: checks_ledger.check_links(read, root)),
