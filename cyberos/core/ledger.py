@@ -22,7 +22,7 @@ from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.core.segments import Fault, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from cyberos.core.rows import Row
@@ -153,7 +153,7 @@ class Ledger:
 
     def memory(self, path: str, events: list[Row]) -> Memory:
         """Say what these rows, all that there are of a path, make of it."""
-        if [row["kind"] for row in events] == _LOGGED:  # nearly every memory is an episode that was logged
+        if is_logged(events):
             return Memory(path, events, events[:1], False, False)
         puts = [row for row in events if row["kind"] in PUTS]
         forgets = [row for row in events if row["kind"] == "memory.forgotten"]
@@ -225,7 +225,12 @@ def iter_segments(root: Path | str, noted: Callable[[str, bytes], None] | None =
         yield segments.read(path, blob)
 
 
-_LOGGED = ["put", "episode.logged"]
+def is_logged(events: Sequence[Row]) -> bool:
+    """Report whether these rows of one path are those of an episode that was logged, as nearly all are."""
+    return len(events) == len(_LOGGED) and (events[0]["kind"], events[1]["kind"]) == _LOGGED
+
+
+_LOGGED = ("put", "episode.logged")
 
 
 def _order(row: Row) -> tuple[int, str]:

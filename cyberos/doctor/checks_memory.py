@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyberos.core import admission, layout
 from cyberos.core.errors import SecretFound
+from cyberos.core.ledger import is_logged
 from cyberos.core.rows import PUTS, VERSION, is_known
 from cyberos.doctor.checks_file import line_of
 from cyberos.doctor.findings import Finding, finding
@@ -55,9 +56,12 @@ def check_memories(
     paths: Iterable[str], seen: dict[str, Seen], ledger: Ledger, damaged: Damage, stage: Stage
 ) -> Iterator[Finding]:
     """Compare each path's file with its rows."""
-    memories = ledger.memories
+    memories, events = ledger.memories, ledger.events
     for path in paths:
-        memory, file = memories.get(path), seen.get(path)
+        file, rows = seen.get(path), events.get(path, [])
+        if file is not None and is_logged(rows) and not damaged.named and _is_of(file, rows[0]["payload"]):
+            continue
+        memory = memories.get(path)
         if path in damaged.named or (file is not None and (file.digest is None or file.digest in damaged.named)):
             continue
         if file is None:

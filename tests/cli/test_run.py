@@ -21,6 +21,14 @@ TOKEN = "ghp_" + "0123456789abcdefghij0123456789abcdef"
 CYBEROS = (sys.executable, "-m", "cyberos")
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Hear SIGINT as a terminal's processes do, also where the tests were begun in the background, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def start(root, *arguments, **options):
     return subprocess.Popen(
         [*CYBEROS, "--store", str(root), "run", "--task", "ship it", *arguments],

@@ -14,10 +14,11 @@ from cyberos.core.episode import log
 from cyberos.core.lock import lock
 from cyberos.core.vault import init
 from cyberos.core.writer import Writer
-from cyberos.doctor import checks_file, checks_memory, examination, walker
+from cyberos.doctor import checks_file, checks_ledger, checks_memory, examination, walker
 from cyberos.doctor.examination import examine
 from cyberos.doctor.findings import Finding, Report
 from cyberos.doctor.formats.text import lines
+from cyberos.doctor.stage import Stage
 from support import episode, fact, write_raw
 
 
@@ -514,3 +515,14 @@ def test_an_episode_deleted_by_hand_is_missing_though_the_stage_still_holds_it(t
     assert "next write brings it back" in found[0].message
     log(tmp_memory, episode("u"))
     assert examine(tmp_memory.path).findings == []
+
+
+def test_a_row_that_states_another_size_is_told_with_both(vault):
+    read = ledger.scan(vault)
+    path = paths(vault)[0]
+    payload = read.memories[path].puts[0]["payload"]
+    seen = {path: checks_memory.Seen(b"", payload["size"] + 1, payload["sha256"])}
+    damaged, stage = checks_ledger.Damage({}, set(), {}), Stage(str(vault))
+    (found,) = checks_memory.check_memories([path], seen, read, damaged, stage)
+    assert found.rule == "memory-modified"
+    assert found.message == f"the file takes {payload['size'] + 1} bytes; its row states {payload['size']}"
