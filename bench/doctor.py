@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measure import CYBEROS, ENVIRONMENT, PASS, Line, command, interleaved
+from measure import CYBEROS, ENVIRONMENT, PASS, Line, command, interleaved, peak_mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,11 @@ for base in ("memories", "audit"):
             with open(os.path.join(folder, name), "rb") as handle:
                 hashlib.sha256(handle.read()).digest()
 """
-_PEAK = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, capture_output=True)\n"
-_PEAK += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
 _STAGED = 10
 _REAL = 10_000  # rows of the real data
 
 
-def lines(rows: Path, rounds: int = 5) -> list[Line]:
+def lines(rows: Path, rounds: int = 5) -> list[Line | str]:
     """Measure a vault made of these rows."""
     with tempfile.TemporaryDirectory() as folder:
         _make(folder, rows)
@@ -44,20 +42,16 @@ def lines(rows: Path, rounds: int = 5) -> list[Line]:
             _run([*CYBEROS, "episode", "log", *_FIELDS, "--task", f"stage it {number}"], folder)
         _run(["git", "add", "memories", "audit"], folder)
         staged = interleaved(_staged(folder), rounds)
-        peak = subprocess.run(
-            [sys.executable, "-c", _PEAK, *CYBEROS, "doctor", "--full"],
-            cwd=folder, check=True, capture_output=True, text=True, env=ENVIRONMENT,
-        )  # fmt: skip
+        memory = peak_mib([*CYBEROS, "doctor", "--full"], folder)
     read, status = "python walk + read + sha256", "git status"
     both = staged["diff-index"] + staged["pass"]
-    memory = int(peak.stdout)
     return [
         Line(f"doctor, whole vault, {count}", whole["doctor"], read, whole["read"], 4, 2.5),
         Line(f"git status, {count}", whole["status"], read, whole["read"], None, None),
         Line(f"git fsck --full, {count}", whole["fsck"], read, whole["read"], None, None),
         Line(f"doctor, nothing changed, {count}", same["doctor"], status, same["status"], 2, 1.2),
         Line(f"doctor --staged, {_STAGED} of {count}", staged["doctor"], "git diff-index + python", both, 5, 2),
-        Line(f"doctor's larger process, MB for ms, {count}", memory, "300 MB", 300, 1, 1),
+        f"  memory of the doctor's larger process: {memory} MiB (at most 300)",
     ]
 
 

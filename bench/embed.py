@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from measure import ENVIRONMENT, Line, command, interleaved
+from measure import Line, command, interleaved, peak_mib
 
 from cyberos.embed import choice, minilm
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUERY = "from cyberos.embed import choice; choice.make('minilm').embed(['fix the login test'])"
-PEAK = "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
 WORDS = (
     *("ship", "the", "login", "test", "for", "every", "tenant", "after", "review", "and", "freeze", "clock", "so"),
     *("that", "retries", "never", "hide", "a", "failure"),
@@ -71,11 +69,8 @@ def main(model: str | None = None) -> None:
     """Print all of it; `model` is a folder for sentence-transformers."""
     for line in lines():
         print(line)
-    environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", QUERY + PEAK], env=environment, capture_output=True, text=True, check=True
-    )
-    print(f"peak memory of that process: {done.stdout.strip()} MiB, at most 200, aim 110")
+    memory = peak_mib([sys.executable, "-c", QUERY], ".")
+    print(f"peak memory of that process: {memory} MiB, at most 200, aim 110")
     runners = {"minilm, numpy": by(10**9), "minilm, onnxruntime": by(1)}
     if model is not None:
         other = choice.make(f"sentence-transformers:{model}")

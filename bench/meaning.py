@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from measure import CYBEROS, ENVIRONMENT, Line, command, seconds
+from measure import CYBEROS, ENVIRONMENT, Line, command, peak_mib, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +86,7 @@ def _cold(folder: str, tasks: Sequence[str], trials: int) -> list[Line | str]:
         took["recall"].append(seconds(command(recall, folder)) * 1000)
     for number in range(3):
         recall = [*CYBEROS, "recall-similar", tasks[number % len(tasks)], "--backend", "semantic"]
-        most = max(most, _memory(recall, folder))
+        most = max(most, peak_mib(recall, folder))
     medians = {name: statistics.median(values) for name, values in took.items()}
     p95 = statistics.quantiles(took["recall"], n=20)[-1]
     return [
@@ -95,17 +94,8 @@ def _cold(folder: str, tasks: Sequence[str], trials: int) -> list[Line | str]:
             "recall-similar by meaning, cold", medians["recall"], "python -c 'import numpy'", medians["numpy"], 2.5, 1.8
         ),
         f"  {trials} trials: p95 {p95:.0f} ms (at most 500), least {min(took['recall']):.0f} ms",
-        f"  memory of the process: {most / 1024:.0f} MiB (at most 200, aim 110)",
+        f"  memory of the process: {most} MiB (at most 200, aim 110)",
     ]
-
-
-def _memory(arguments: Sequence[str], cwd: str) -> int:
-    """Give the most memory that a command had, in KiB."""
-    process = subprocess.Popen(arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, arguments
-    return usage.ru_maxrss
 
 
 def _warm(folder: str, tasks: Sequence[str], trials: int, embedder: Embedder) -> list[Line | str]:

@@ -54,3 +54,16 @@ def interleaved(works: dict[str, Callable[[], object]], rounds: int) -> dict[str
 def command(arguments: Sequence[str], cwd: str) -> Callable[[], object]:
     """Make a work of a command that must succeed."""
     return lambda: subprocess.run(arguments, cwd=cwd, env=ENVIRONMENT, check=True, capture_output=True)
+
+
+# Linux counts what the parent held when it started a process as that one's own, so a small one stands between
+_PEAK = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+_PEAK += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+
+
+def peak_mib(arguments: Sequence[str], cwd: str) -> int:
+    """Give the most memory that a command, or the largest of its processes, had at once."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK, *arguments], cwd=cwd, env=ENVIRONMENT, check=True, capture_output=True, text=True
+    )
+    return int(done.stdout) // 1024

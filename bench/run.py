@@ -23,9 +23,9 @@ import embed
 CORPUS = Path(__file__).parents[1] / "tests" / "fixtures" / "episode_corpus.jsonl"
 
 
-def expand(count: int, target: Path) -> Path:
-    """Write `count` rows made from the corpus, each with a task of its own."""
-    rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+def expand(count: int, target: Path, source: Path = CORPUS) -> Path:
+    """Write `count` rows made from those of a file, the corpus if no other, each with a task of its own."""
+    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
     with target.open("w", encoding="utf-8") as handle:
         for number in range(count):
             row = rows[number % len(rows)]
@@ -53,7 +53,7 @@ def main() -> None:
             print(line, flush=True)
         embed.main()
         if arguments.large:
-            large = expand(100_000, Path(folder, "large.jsonl"))
+            large = expand(100_000, Path(folder, "large.jsonl"), rows)
             for line in (*recall.large(large), *meaning.lines(large, 100_000), *doctor.lines(large)):
                 print(line, flush=True)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 LEAST_ASKED = 50  # candidates that the engine is asked for at least
-_MORE = 4
+_MORE = 16
 _MOST_ASKED = 3_000  # candidates among which a preference chooses
 _TRIES = 6
 
