@@ -43,17 +43,17 @@ def ask(repository: Repository) -> Callable[[], Present | None]:
     """Begin to ask git; give what waits for the answer, which is None when git does not answer."""
     places = repository.below(PLACES)
     asked = [
-        repository.start("ls-files", "-z", "-o", "--", *places),  # the slowest
+        repository.start("ls-files", "-z", "-o", "-s", "-v", "--", *places),  # the slowest
         repository.start("-c", "core.preloadIndex=false", "diff-files", *RAW, "--", *places),
-        repository.start("ls-files", "-z", "-s", "-v", "--", *places),
     ]
     head, upstream = repository.commits("HEAD", "@{upstream}")
     asked.append(repository.start("diff-index", "--cached", head or repository.empty_tree, *RAW, "--", *places))
 
     def answer() -> Present | None:
-        others, files, listing, index = (finish(process) for process in asked)
-        if files is None or others is None or listing is None or index is None:
+        listed, files, index = (finish(process) for process in asked)
+        if listed is None or files is None or index is None:
             return None
+        others, listing = _split(listed)
         cut = len(repository.prefix.encode())
         return Present(
             head,
@@ -61,8 +61,18 @@ def ask(repository: Repository) -> Callable[[], Present | None]:
             list(repository.read_changes(index)),
             list(repository.read_changes(files)),
             [(os.fsdecode(path[cut:]), blob.decode()) for blob, path in _FLAGGED.findall(b"\0" + listing)],
-            [os.fsdecode(path[cut:]) for path in others.split(b"\0")[:-1]],
+            [os.fsdecode(path[cut:]) for path in others],
             listing,
         )
 
     return answer
+
+
+def _split(listed: bytes) -> tuple[list[bytes], bytes]:
+    """Part what git does not track, which comes first and has the tag `?`, from what the index has."""
+    others, begin = [], 0
+    while listed.startswith(b"? ", begin):
+        end = listed.index(b"\0", begin)
+        others.append(listed[begin + 2 : end])
+        begin = end + 1
+    return others, listed[begin:]

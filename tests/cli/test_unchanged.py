@@ -116,3 +116,17 @@ def test_outside_a_vault_the_command_says_so(tmp_path):
     done = subprocess.run(DOCTOR, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode != 0
     assert "no vault" in done.stderr.lower()
+
+
+def test_a_name_that_looks_like_an_entry_of_the_index_hides_nothing(shared):
+    """What git does not track comes in one list with what it does, and may be called anything."""
+    blob = shared.git("rev-parse", f"HEAD:{first(shared).relative_to(shared.root)}")
+    fake = shared.root / f"memories/H 100644 {blob} 0\tmemories"
+    fake.mkdir(parents=True)
+    (fake / "x").write_text("nothing")
+    edit(shared)
+    assert way(shared) == "click"
+    code, _, said = call(shared)
+    assert code == 1
+    assert "episode-immutable" in said
+    assert "layout-path-safe" in said
