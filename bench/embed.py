@@ -57,9 +57,11 @@ def throughput(runners: dict[str, Callable[[], object]], rounds: int = 5) -> Non
 def by(many: int) -> Callable[[], object]:
     """Embed with the bulk's runner from `many` texts up."""
 
+    embedder = choice.make("minilm")  # loaded once, as the other is
+
     def run() -> object:
         minilm.MANY = many
-        return choice.make("minilm").embed(TEXTS)
+        return embedder.embed(TEXTS)
 
     run()
     return run
