@@ -80,10 +80,7 @@ def format_of(root: Path, given: str | None) -> str:
 def say(root: Path, report: Report, form: str, known: Callable[[], Mapping[str, Rule]]) -> None:
     """Report what was found: text on stderr, any other format on stdout."""
     if form == "text":
-        from cyberos.doctor.formats import text
-
-        for line in text.lines(report, _paint):
-            click.echo(line, err=True)
+        say_text(report)
     elif form == "json":
         from cyberos.doctor.formats import json
 
@@ -101,6 +98,14 @@ def say(root: Path, report: Report, form: str, known: Callable[[], Mapping[str, 
         from cyberos.doctor.formats import junit
 
         click.echo(junit.document(report, _folder(root), known()), nl=False)
+
+
+def say_text(report: Report) -> None:
+    """Report on stderr, in colour on a terminal."""
+    from cyberos.doctor.formats import text
+
+    for line in text.lines(report, _paint):
+        click.echo(line, err=True)
 
 
 def _paint(text: str, role: str) -> str:

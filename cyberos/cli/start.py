@@ -32,8 +32,8 @@ def entry() -> None:
     if rest == ["doctor"]:
         from cyberos.cli.unchanged import say
 
-        if say(store):
-            sys.exit(0)
+        if (told := say(store)) is not None:
+            sys.exit(told)
     from cyberos.cli.main import main
 
     code = main()

@@ -39,7 +39,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 _MEMORY = re.compile(rf"memories/([a-z]+)/([0-9a-f]{{2}})/([0-9a-f]{{2}})/({_NAME})\.md")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _EPISODE_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{6,64}")
-_PLAIN_EPISODE = re.compile(r"memories/episodes/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{8}-[0-9a-f]{6,64}\.md")
+_PLAIN_EPISODE = re.compile(rf"{_EPISODES_BELOW}(?:{_SHARD.pattern}/){{2}}{_EPISODE_NAME.pattern}\.md")
 _SEGMENT = re.compile(r"audit/\d{4}-(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01])/([0-9a-f]{16})\.jsonl", re.ASCII)
 # names that Windows gives to devices, with any extension
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LEAST_ASKED = 50  # candidates that the engine is asked for at least
 _MORE = 16
-_MOST_ASKED = 3_000  # candidates among which a preference chooses
+_MOST_ASKED = 3_000  # candidates after which a preference asks for no more
 _TRIES = 6
 
 
@@ -213,7 +213,7 @@ def _candidates(index: Synced, query: Query, judge: Judge) -> tuple[list[tuple[f
 def _is_decided(kept: list[float], last: float, limit: int, query: Query) -> bool:
     """Report whether no candidate that was not asked for, none above `last`, could belong to the pool."""
     if query.prefers is not None:
-        return last < query.min_relevance or limit >= _MOST_ASKED
+        return last < query.min_relevance or (limit >= _MOST_ASKED and len(kept) >= query.k)
     most = ranking.OVERFETCH * query.k
     is_far = len(kept) >= query.k and not ranking.is_in_pool(last, kept[: query.k], query.k)
     return last < query.min_relevance or is_far or (len(kept) >= most and last < kept[most - 1])

@@ -234,6 +234,16 @@ def test_a_preference_is_no_reason_to_go_far(root, injected):
     assert matched(root, k=2, intent="what_failed") == [far, near]
 
 
+def test_a_preference_asks_on_for_hits_that_are_accepted(root, injected, monkeypatch):
+    for name, value in (("LEAST_ASKED", 4), ("_MORE", 2), ("_MOST_ASKED", 8)):
+        monkeypatch.setattr(reader, name, value)
+    writer = Writer(root, durability="none")
+    injected |= {log(writer, episode("ship"), actor="eve").as_posix(): 0.9 for _ in range(40)}
+    mine = log(writer, episode("ship"), actor="ada").as_posix()
+    injected[mine] = 0.8
+    assert matched(root, k=1, intent="any", trusted_actors="ada") == [mine]
+
+
 def test_an_intent_prefers_the_fresh_but_old_ones_stay_reachable(root, injected):
     old = add(root, "ship one", occurred_at="2020-01-01T00:00:00Z")
     new = add(root, "ship two")

@@ -109,7 +109,26 @@ def test_what_was_found_wrong_stays_wrong(shared):
     said = call(shared)
     assert said[0] == 1
     assert call(shared) == said
-    assert way(shared) == "click"
+    assert "episode-immutable" in said[2]
+    full = subprocess.run([*DOCTOR, "--full"], cwd=shared.root, capture_output=True, text=True)
+    assert said == (full.returncode, full.stdout, full.stderr)
+
+
+def test_a_state_that_was_found_wrong_is_not_examined_again(shared):
+    edit(shared)
+    call(shared)
+    code = TOLD.replace('"click" in', '"cyberos.cli.doctor" in')
+    done = subprocess.run([sys.executable, "-c", code], cwd=shared.root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[-1]) == (1, "kept")
+
+
+def test_in_a_folder_that_is_gone_the_command_says_so(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir {gone} && exec {' '.join(DOCTOR)}"
+    done = subprocess.run(["sh", "-c", command], cwd=gone, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert "the current folder is gone" in done.stderr
 
 
 def test_outside_a_vault_the_command_says_so(tmp_path):
